@@ -15,6 +15,7 @@ from ..graph.io.document_reader import read_bytes
 from ..graph.model.logical_tensor import PropertyType, label
 from ..graph.onnx import from_onnx
 from ..graph.open_graph import OpenGraph
+from ..graph.runtime.kinds_of_files import EMPTY, JSON, ONNX, kind_of
 from ..graph.runtime.text_files import file_error, file_name, reason_of
 from ..ops.errors import ArgumentError, GraphFileError
 from ..ops.records import frozen
@@ -82,6 +83,14 @@ class GraphFile:
             return self.path is not None and self.path.suffix.lower() == ".onnx"
         return any(byte in CONTROLS for byte in begin)
 
+    @property
+    def _size(self) -> int | None:
+        """Of the file, where not all of it was read."""
+        try:
+            return None if self.path is None else self.path.stat().st_size
+        except OSError:  # which reading it says
+            return None
+
     def whole(self) -> bytes:
         """All that it holds.
 
@@ -101,6 +110,9 @@ class GraphFile:
         Raises:
             OneDNNGraphError: see `Graph.load` and `from_onnx`.
         """
+        kind = kind_of(self.content, self.name, self._size)
+        if kind is not None and kind not in (JSON, ONNX, EMPTY):
+            raise GraphFileError(f"{self.name}: is {kind.what}; {kind.way}")
         if self.is_onnx:
             # By a path, weights in other files are found; but the package onnx goes by what it ends in.
             by_path = self.path is not None and self.path.suffix.lower() == ".onnx"

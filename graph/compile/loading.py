@@ -18,6 +18,7 @@ from ..io.document_reader import loads
 from ..io.serialization import graph_of
 from ..io.weights import tensor_in, weights_in, with_unpacked
 from ..model.logical_tensor import LogicalTensor, PropertyType
+from ..runtime import kinds_of_files
 from ..runtime.arrays import address
 from ..runtime.engine import Engine, check_engine, default_engine
 from ..runtime.mapped_files import MappedTensors, map_tensors
@@ -43,7 +44,7 @@ def load_compiled(
     if engine is not None:
         check_engine(engine)
     file = map_tensors(path)
-    told = _told(file)
+    told = _told(file, path)
     try:
         for one in told.program["graphs"]:
             file = evolve(file, arrays=with_unpacked(one, file.arrays))
@@ -78,8 +79,11 @@ class _Told:
     program: Mapping[str, Any]
 
 
-def _told(file: MappedTensors) -> _Told:
+def _told(file: MappedTensors, path: str | os.PathLike[str]) -> _Told:
     if KEY not in file.metadata:
+        other = kinds_of_files.told(path, kinds_of_files.COMPILED)
+        if other:
+            raise GraphFileError(f"{file.source}: was not written by save_compiled, but {other}")
         raise GraphFileError(
             f"{file.source}: was not written by save_compiled; read a graph with Graph.load, and a model of ONNX with "
             "from_onnx"

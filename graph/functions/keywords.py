@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, MutableMapping
 from enum import Enum
 from functools import wraps
 from types import FunctionType
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 from ...ops.errors import ArgumentTypeError
 from ...ops.keywords import keyword_hint
@@ -37,10 +37,10 @@ def telling(public: Any) -> Any:
     if isinstance(public, FunctionType):
         return _telling(public)
     if isinstance(public, type) and not issubclass(public, Enum | Exception):
-        for one in public.__mro__:
+        for one in cast("type[Any]", public).__mro__:
             if one.__module__.startswith("onednn_graph.") and not getattr(one, "_is_protocol", False):
                 _tell_of_methods(one)
-    return public
+    return cast("Any", public)
 
 
 def _tell_of_methods(owner: type[Any]) -> None:
@@ -50,9 +50,9 @@ def _tell_of_methods(owner: type[Any]) -> None:
         if isinstance(found, FunctionType):
             setattr(owner, name, _telling(found))
         elif isinstance(found, classmethod | staticmethod):
-            inner: Any = found.__func__
-            if isinstance(inner, FunctionType):
-                setattr(owner, name, type(found)(_telling(inner)))
+            method: Any = found
+            if isinstance(method.__func__, FunctionType):
+                setattr(owner, name, type(method)(_telling(method.__func__)))
 
 
 def _telling(function: FunctionType) -> Callable[..., Any]:

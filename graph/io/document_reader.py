@@ -17,6 +17,7 @@ from ...ops.schema import UNKNOWN_DIM
 from ...ops.values import format_value
 from ..model.fpmath import FpmathMode
 from ..model.logical_tensor import MAX_NDIMS, LayoutType, PropertyType
+from ..runtime.kinds_of_files import JSON, told
 from ..runtime.text_files import file_error, file_name, reason_of
 from .document import (
     ENGINE_KINDS,
@@ -468,8 +469,15 @@ def load(path: str | os.PathLike[str]) -> Document:
         with open(path, "rb") as file:
             data = file.read(MAX_FILE_BYTES + 1)
     except (OSError, ValueError) as error:
-        raise file_error(f"{name}: can't be read: {reason_of(error)}", error) from error
-    return read_bytes(data, name)
+        other = told(path) if isinstance(error, IsADirectoryError) else ""
+        raise file_error(f"{name}: " + (other or f"can't be read: {reason_of(error)}"), error) from error
+    try:
+        return read_bytes(data, name)
+    except GraphFileError as error:
+        other = told(path, JSON)
+        if not other:
+            raise
+        raise GraphFileError(f"{name}: {other}") from error
 
 
 def read_bytes(data: bytes, source: str) -> Document:

@@ -31,7 +31,7 @@ def patterns_of(what: str, given: object, example: str = "*.weight") -> tuple[st
     if isinstance(given, str):
         return (given,)
     is_list = isinstance(given, Collection) and not isinstance(given, bytes | bytearray)
-    several = list(cast("Collection[object]", given)) if is_list else [given]
+    several: list[object] = list(cast("Collection[object]", given)) if is_list else [given]
     strange = [one for one in several if not isinstance(one, str)]
     if strange or not is_list:
         raise ArgumentTypeError(

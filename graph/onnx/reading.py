@@ -17,6 +17,7 @@ from ...ops.records import frozen
 from ...ops.values import format_value, one_line
 from ..importing.translation import FAILURES, Unmapped
 from ..runtime.arrays import Array
+from ..runtime.kinds_of_files import ONNX, TEXT, kind_of, told
 from ..runtime.libraries import library
 from ..runtime.parameter import Parameter
 from ..runtime.text_files import file_error
@@ -265,6 +266,7 @@ def _loaded(onnx: Any, model: Any) -> tuple[Any, dict[str, Array]]:
     """The ModelProto of a path, bytes, or itself, and those of its weights that are not in it."""
     what, more = "the ModelProto", ""
     path: str | None = None
+    content: bytes | None = None
     read = None
     if isinstance(model, str | os.PathLike):
         path = os.fsdecode(cast("str | os.PathLike[str]", model))
@@ -272,8 +274,8 @@ def _loaded(onnx: Any, model: Any) -> tuple[Any, dict[str, Array]]:
         if path.endswith(".json"):
             more = "; a oneDNN Graph file is read by Graph.load"
     elif isinstance(model, bytes | bytearray | memoryview):
-        content = bytes(cast("bytes", model))
-        what, read = "what the bytes hold", lambda: (onnx.load_from_string(content), dict[str, Array]())
+        content = given = bytes(cast("bytes", model))
+        what, read = "what the bytes hold", lambda: (onnx.load_from_string(given), dict[str, Array]())
     elif not isinstance(model, onnx.ModelProto):
         raise ArgumentTypeError(
             f"from_onnx takes a path, bytes or an onnx.ModelProto, got {format_value(model)} of "
@@ -283,13 +285,32 @@ def _loaded(onnx: Any, model: Any) -> tuple[Any, dict[str, Array]]:
         proto, large = (cast("Any", model), {}) if read is None else read()
     except OSError as error:
         reason = error.strerror or one_line(error)
+        if isinstance(error, IsADirectoryError) and path is not None:
+            raise file_error(f"from_onnx: {what} {told(path)}", error) from error
         raise file_error(f"from_onnx can't read {what}: {reason}", error) from error
     except Exception as error:  # each format of files has errors of its own
-        raise ArgumentError(f"from_onnx: {what} is no ONNX model ({one_line(error)}){more}") from error
+        other = _another(path, content)
+        raise ArgumentError(
+            f"from_onnx: {what} {other}"
+            if other
+            else f"from_onnx: {what} is no ONNX model ({one_line(error)}){more}"
+        ) from error
     if not proto.HasField("graph"):
-        raise ArgumentError(f"from_onnx: {what} is no ONNX model; it holds no graph{more}")
+        other = _another(path, content)
+        raise ArgumentError(f"from_onnx: {what} {other or f'is no ONNX model; it holds no graph{more}'}")
     _read_external(onnx, proto, what, None if path is None else Path(path).parent)
     return proto, large
+
+
+def _another(path: str | None, content: bytes | None) -> str:
+    """What a file or its content is, that is no model; empty where it is not known."""
+    if path is not None:
+        if path.endswith(".json"):
+            return ""
+        # Models are written as texts too, of which the package's own error says more.
+        return told(path, ONNX) if path.endswith(".onnx") else told(path, ONNX, TEXT)
+    kind = None if content is None else kind_of(content)
+    return "" if kind is None else f"is {kind.what}; {kind.way}"
 
 
 def _by_path(onnx: Any, path: str) -> tuple[Any, dict[str, Array]]:

@@ -19,6 +19,7 @@ import numpy as np
 from ...ops.records import frozen
 from ...ops.values import integer, one_line
 from .arrays import Array
+from .kinds_of_files import COMPILED, told
 from .tensor_files import DTYPES, MAX_HEADER_BYTES, content, header_of
 from .text_files import file_error, file_name, reason_of
 
@@ -93,8 +94,9 @@ def map_tensors(path: str | os.PathLike[str]) -> MappedTensors:
         AttributeError,
         RecursionError,
     ) as error:
-        told = reason_of(error) if isinstance(error, OSError) else one_line(error)
-        raise file_error(f"{name}: can't be read: {told}", error) from error
+        reason = reason_of(error) if isinstance(error, OSError) else one_line(error)
+        other = told(path, COMPILED)
+        raise file_error(f"{name}: " + (other or f"can't be read: {reason}"), error) from error
     return MappedTensors(name, {k: v for k, v in arrays.items() if not k.startswith(_FILLER)}, metadata)
 
 

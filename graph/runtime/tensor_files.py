@@ -16,6 +16,7 @@ import numpy as np
 
 from ...ops.values import one_line
 from .arrays import Array
+from .kinds_of_files import CHECKPOINT, COMPILED, TENSORS, WEIGHTS, told
 from .libraries import library
 from .text_files import file_error, file_name, reason_of
 
@@ -111,7 +112,8 @@ def read_tensors(path: str | os.PathLike[str]) -> tuple[dict[str, Array], Mappin
             metadata: Mapping[str, str] = file.metadata() or {}
             arrays: dict[str, Array] = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 -- no mapping
     except Exception as error:  # the package has an exception of its own
-        raise file_error(f"{name}: can't be read: {in_words(error)}", error) from error
+        other = told(path, COMPILED, CHECKPOINT, WEIGHTS, TENSORS)
+        raise file_error(f"{name}: " + (other or f"can't be read: {in_words(error)}"), error) from error
     return arrays, metadata
 
 

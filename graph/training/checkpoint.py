@@ -15,7 +15,9 @@ from attrs import Factory
 from ...ops.errors import GraphFileError
 from ...ops.records import frozen
 from ...ops.values import format_value, integer, one_line
+from ..model.patterns import some_of
 from ..runtime.arrays import Array
+from ..runtime.kinds_of_files import CHECKPOINT, told
 from ..runtime.libraries import library
 from ..runtime.parameter import Parameter
 from ..runtime.replacing import replacing
@@ -34,6 +36,8 @@ FIT = "fit"
 """In it: how far `Trainer.fit` is, see `Progress.text`; likewise."""
 CHECKSUMS = "checksums"
 """In it: the checksum of each tensor; likewise."""
+PARAMETER, EMA, PLATEAU, SUMS = "parameter/", "ema/", "plateau/", "accumulated"
+"""What names of tensors in a file begin with; all others are states of optimizers."""
 HIGHEST = 1 << 63
 """One more than the highest number of a counter: it is kept in 64 bits with a sign."""
 
@@ -102,29 +106,20 @@ def read_checkpoint(
     """
     name = file_name(Path(path))
     arrays, metadata = read_tensors(path)
+    other = "" if KEY in metadata else told(path, CHECKPOINT)
+    if other:
+        raise GraphFileError(f"{name}: was not written by Trainer.save, but {other}")
     said = _said(name, metadata)
     there_too = [key for key in here.later if key in said]
     numbers, ways = _numbers(name, said, [*here.numbers, *there_too]), _texts(name, said, WAYS)
     wanted = {**here.parameters, **{key: one for key, one in here.partial.items() if key in arrays}}
-    for what, there, other in (("lacks", wanted, arrays), ("has", arrays, wanted)):
-        different = [key for key in there if key not in other]
-        if different:
-            raise GraphFileError(
-                f"{name}: {what} {different[0]!r}, unlike this model and optimizer; load the file of the same ones; "
-                "parameters alone are read by safetensors, under 'parameter/…', and taken by graph.set_parameters"
-            )
-    for key, kind in _texts(name, said, OPTIMIZERS).items():
-        if here.optimizers.get(key, kind) != kind:
-            raise GraphFileError(
-                f"{name}: parameter {key!r} was trained by {kind}, and {here.optimizers[key]} would take its state for "
-                "another; load it with the same optimizer"
-            )
+    _compare(name, _texts(name, said, OPTIMIZERS), arrays, here, wanted)
     for key, parameter in wanted.items():
         have, want = arrays[key], _stored(parameter.array)
         if have.shape != want.shape or have.dtype != want.dtype:
             raise GraphFileError(
-                f"{name}: {key!r} must be {want.dtype} of shape {list(want.shape)}, got {have.dtype} of "
-                f"{list(have.shape)}; load the file of the same model"
+                f"{name}: {key!r} must be {want.dtype} of shape {list(want.shape)}, as in this model, got "
+                f"{have.dtype} of {list(have.shape)} in the file; load the file of the same model"
             )
         _check(name, key, said, have)
     fit: object = said.get(FIT, "")
@@ -136,6 +131,84 @@ def read_checkpoint(
 def _stored(array: Array) -> Array:
     """An array as files have it: 8-bit floats and 4-bit integers, for which they have no type, as bytes."""
     return array if array.dtype.name in DTYPES else array.view(np.uint8)
+
+
+def _compare(
+    name: str,
+    optimizers: Mapping[str, str],
+    arrays: Mapping[str, Array],
+    here: Contents,
+    wanted: Mapping[str, Parameter],
+) -> None:
+    """Sees to it that a file is of this training, and says in what it is not: what is there, and what is wanted.
+
+    Args:
+        optimizers: the kind of each parameter's, in the file.
+        arrays: of the file.
+        here: what the trainer has. wanted: what it takes of the file, by name.
+
+    Raises:
+        GraphFileError: it is of another one.
+    """
+    # The model comes first, since all else follows from its parameters.
+    held, own = _of(PARAMETER, arrays), _of(PARAMETER, here.parameters)
+    for key in (*(one for one in own if one not in held), *(one for one in held if one not in own)):
+        which = (
+            f"has no parameter {key!r}, as this model has" if key in own else f"has a parameter {key!r} more"
+        )
+        raise GraphFileError(
+            f"{name}: {which}; its parameters are {some_of(held)}, and those of the model {some_of(own)}; load the "
+            f"file of the same model, or take what is alike by graph.set_parameters({{…}}), which safetensors reads "
+            f"under '{PARAMETER}…'"
+        )
+    for key in {**optimizers, **here.optimizers} if optimizers else ():
+        there, mine = optimizers.get(key), here.optimizers.get(key)
+        if there != mine:
+            raise GraphFileError(
+                f"{name}: parameter {key!r} was trained {_by(there)}, and is to be trained {_by(mine)} here, which "
+                f"has another state; {_WAY}"
+            )
+    averages = [bool(_of(EMA, each)) for each in (arrays, here.parameters)]
+    if averages[0] != averages[1]:
+        raise GraphFileError(
+            f"{name}: was written {'with' if averages[0] else 'without'} averages of the parameters (ema), and this "
+            f"trainer has {'some' if averages[1] else 'none'}; load it in a "
+            f"{'Trainer(…, ema=…)' if averages[0] else 'Trainer without ema'}"
+        )
+    plateaus = [len(_of(PLATEAU, each)) for each in (arrays, here.parameters)]
+    if plateaus[0] != plateaus[1]:
+        raise GraphFileError(
+            f"{name}: was written with {plateaus[0]} learning rates that are a Plateau, and this trainer has "
+            f"{plateaus[1]}; load it with the same learning rates"
+        )
+    sums = [any(key == SUMS or key.startswith(f"{SUMS}/") for key in each) for each in (arrays, here.partial)]
+    if sums[0] and not sums[1]:
+        raise GraphFileError(
+            f"{name}: was written between two updates, with the sums of gradients of Trainer(…, accumulate=…), and "
+            "this trainer has accumulate=1; load it with the same number, or call flush() before save()"
+        )
+    for key in (*(one for one in wanted if one not in arrays), *(one for one in arrays if one not in wanted)):
+        lacks = key in wanted
+        kinds = sorted({*here.optimizers.values()})
+        raise GraphFileError(
+            f"{name}: {'lacks' if lacks else 'has'} {key!r}, unlike this training by {' and '.join(kinds)}: an "
+            f"optimizer keeps what its settings, as momentum, ask for; {_WAY}"
+        )
+
+
+_WAY = (
+    "load it with the same optimizer and settings, or take the parameters alone by graph.set_parameters({…}), which "
+    f"safetensors reads under '{PARAMETER}…'"
+)
+
+
+def _of(beginning: str, keys: Iterable[str]) -> list[str]:
+    """What stands behind a beginning, of those that have it."""
+    return [key.removeprefix(beginning) for key in keys if key.startswith(beginning)]
+
+
+def _by(optimizer: str | None) -> str:
+    return "by no optimizer" if optimizer is None else f"by {optimizer}"
 
 
 def _check(name: str, key: str, said: Mapping[str, Any], array: Array) -> None:

@@ -69,7 +69,6 @@ def test_labels_of_another_length_are_told_by_name(which: str, run: Callable[[T.
         feeds = {"image": IMAGES, "labels": labels_for(which, count)}
         if "validation" in RUN_NAMES[RUNS.index(run)] and which == "regression":
             continue  # its training feeds have other labels
-        before = dict(trainer.export_state_dict())
         with pytest.raises(og.ShapeError) as caught:
             run(trainer, feeds)
         assert str(caught.value) == (
@@ -77,9 +76,7 @@ def test_labels_of_another_length_are_told_by_name(which: str, run: Callable[[T.
             "belongs to it"
         )
         if "validation" not in RUN_NAMES[RUNS.index(run)]:
-            assert trainer.steps == 0
-            for name, array in trainer.export_state_dict().items():
-                np.testing.assert_array_equal(array, before[name])
+            assert trainer.steps == trainer.skipped == 0
 
 
 def test_several_steps_that_are_one_update_say_so_too() -> None:

@@ -7,6 +7,7 @@ import subprocess
 import time
 import tracemalloc
 from pathlib import Path
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -128,10 +129,16 @@ def test_files_of_others_are_refused(tmp_path: Path) -> None:
     made.save(path)
     before = {n: a.tobytes() for n, a in graph.parameters.items()}
     for optimizer, size, message in (
-        (T.SGD(0.1), 6, "has 'mean/v'"),
-        (T.SGD(0.1, momentum=0.5), 6, "lacks 'velocity/w'"),
-        (T.Adam(0.1), 6, "parameter 'w' was trained by AdamW, and Adam would take its state for another"),
-        (None, 7, r"'parameter/w' must be float32 of shape \[4, 7\], got float32 of \[4, 6\]"),
+        (T.SGD(0.1), 6, "parameter 'w' was trained by AdamW, and is to be trained by SGD here"),
+        (T.SGD(0.1, momentum=0.5), 6, "parameter 'w' was trained by AdamW, and is to be trained by SGD here"),
+        (T.Adam(0.1), 6, "parameter 'w' was trained by AdamW, and is to be trained by Adam here"),
+        (T.AdamW(0.1, amsgrad=True), 6, "lacks '.*/w', unlike this training by AdamW: .* settings"),
+        (T.AdamW(T.Plateau(0.1)), 6, "with 0 learning rates that are a Plateau, and this trainer has 1;"),
+        (
+            None,
+            7,
+            r"'parameter/w' must be float32 of shape \[4, 7\], as in this model, got float32 of \[4, 6\]",
+        ),
     ):
         _, other = trainer(optimizer=optimizer, size=size)
         with pytest.raises(og.GraphFileError, match=message):
@@ -145,6 +152,70 @@ def test_files_of_others_are_refused(tmp_path: Path) -> None:
     with pytest.raises(og.GraphFileError, match="can't be read"):
         made.load(tmp_path / "none.safetensors")
     assert {n: a.tobytes() for n, a in graph.parameters.items()} == before
+
+
+def one_layer(names: tuple[str, ...], optimizer: Any, **options: Any) -> tuple[og.Graph, T.Trainer]:
+    graph = og.Graph()
+    found = graph.input("x", "f32", [-1, 4])
+    for name in names:
+        found = graph.matmul(found, graph.parameter(np.eye(4, dtype=np.float32), name=name))
+    loss = graph.reduce_mean(found, axes=[0, 1], keep_dims=False)
+    return graph, T.Trainer(graph, loss, optimizer, **options)
+
+
+SGD = T.SGD(0.1, momentum=0.5)
+OF_OTHERS: list[tuple[dict[str, Any], dict[str, Any], str]] = [
+    (
+        {"names": ("w", "v")},
+        {"names": ("w",)},
+        "has a parameter 'v' more; its parameters are .*, and .* model 'w';",
+    ),
+    (
+        {"names": ("w",)},
+        {"names": ("w", "v")},
+        "has no parameter 'v', as this model has; its parameters are 'w', and",
+    ),
+    ({"ema": 0.9}, {}, r"written with averages .* has none; load it in a Trainer\(…, ema=…\)"),
+    ({}, {"ema": 0.9}, "written without averages .* has some; load it in a Trainer without ema"),
+    (
+        {"optimizer": T.SGD(T.Plateau(0.1))},
+        {"optimizer": T.SGD(0.1)},
+        "with 1 learning rates that are a Plateau",
+    ),
+    ({"accumulate": 3}, {}, "written between two updates, .* this trainer has accumulate=1"),
+    (
+        {"optimizer": {"w": SGD, "*": None}},
+        {},
+        "'v' was trained by no optimizer, and is to be trained by SGD here",
+    ),
+    (
+        {},
+        {"optimizer": {"w": SGD, "*": None}},
+        "'v' was trained by SGD, and is to be trained by no optimizer here",
+    ),
+    (
+        {},
+        {"optimizer": {"w": SGD, "*": T.Lion(0.1)}},
+        "'v' was trained by SGD, and is to be trained by Lion here",
+    ),
+    ({}, {"optimizer": T.SGD(0.1)}, "has 'velocity/.', unlike this training by SGD: .* as momentum"),
+]
+
+
+@pytest.mark.parametrize(("there", "here", "message"), OF_OTHERS)
+def test_what_differs_from_a_file_is_told(
+    tmp_path: Path, there: dict[str, Any], here: dict[str, Any], message: str
+) -> None:
+    usual: dict[str, Any] = {"names": ("w", "v"), "optimizer": SGD}
+    written, (graph, other) = one_layer(**(usual | there))[1], one_layer(**(usual | here))
+    written.step({"x": np.ones((2, 4), np.float32)})
+    written.save(tmp_path / "t.safetensors")
+    before = {name: one.tobytes() for name, one in graph.parameters.items()}
+    with pytest.raises(og.GraphFileError, match=message):
+        other.load(tmp_path / "t.safetensors")
+    assert other.steps == 0
+    assert {name: one.tobytes() for name, one in graph.parameters.items()} == before
+    one_layer(**(usual | there))[1].load(tmp_path / "t.safetensors")  # the same one takes it
 
 
 def test_each_flipped_bit_is_seen(tmp_path: Path) -> None:
