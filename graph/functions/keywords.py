@@ -50,7 +50,7 @@ def _tell_of_methods(owner: type[Any]) -> None:
         if isinstance(found, FunctionType):
             setattr(owner, name, _telling(found))
         elif isinstance(found, classmethod | staticmethod):
-            method: Any = found
+            method = cast("Any", found)
             if isinstance(method.__func__, FunctionType):
                 setattr(owner, name, type(method)(_telling(method.__func__)))
 

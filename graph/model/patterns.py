@@ -30,13 +30,14 @@ def patterns_of(what: str, given: object, example: str = "*.weight") -> tuple[st
     """
     if isinstance(given, str):
         return (given,)
+    told = format_value(given)
     is_list = isinstance(given, Collection) and not isinstance(given, bytes | bytearray)
     several: list[object] = list(cast("Collection[object]", given)) if is_list else [given]
     strange = [one for one in several if not isinstance(one, str)]
     if strange or not is_list:
         raise ArgumentTypeError(
             f"{what} must be a name, a pattern of names such as {example!r}, or a list of them, got "
-            f"{format_value(strange[0])}{f' in {format_value(given)}' if is_list else ''}"
+            f"{format_value(strange[0])}{f' in {told}' if is_list else ''}"
         )
     return tuple(str(one) for one in several)
 

@@ -10,6 +10,7 @@ from typing import Any
 from ...ops.errors import ArgumentError, ArgumentTypeError, UnsupportedError
 from ...ops.values import one_line
 from ..aten.schema import Translate, translation_of
+from ..runtime.callers import outside
 from .stops import check_hooks, watched
 
 
@@ -40,7 +41,7 @@ def exported(
         check_hooks(module)
     watch = watched(torch) if training else nullcontext()
     gradients = torch.set_grad_enabled(training or torch.is_grad_enabled())
-    with _mode(torch, module, training), quiet(), gradients, watch:
+    with telling_numbers(torch, module), _mode(torch, module, training), quiet(), gradients, watch:
         try:
             return export.export(
                 module,
@@ -92,6 +93,40 @@ def _mode(torch: Any, module: Any, training: bool) -> Generator[None]:
         torch.backends.mha.set_fastpath_enabled(fast)
         for part, was in modes:
             part.training = was
+
+
+@contextmanager
+def telling_numbers(torch: Any, module: Any) -> Generator[None]:
+    """Warns of numbers of Python's that the module changes while it is traced: a graph has the values of that one call.
+
+    torch.export puts them back afterwards and says nothing, so that they are seen as they are set.
+    """
+    names = {id(part): name for name, part in module.named_modules()}
+    seen: dict[str, tuple[object, object]] = {}
+    usual = torch.nn.Module.__setattr__
+
+    def watching(part: Any, name: str, value: Any) -> None:
+        before: object = part.__dict__.get(name) if id(part) in names else None
+        if isinstance(before, int | float) and isinstance(value, int | float) and name != "training":
+            path = f"{names[id(part)]}.{name}".lstrip(".")
+            if value != before:
+                seen.setdefault(path, (before, value))
+        usual(part, name, value)
+
+    torch.nn.Module.__setattr__ = watching
+    try:
+        yield
+    finally:
+        torch.nn.Module.__setattr__ = usual
+    if seen:
+        each = ", ".join(f"{path!r} from {a} to {b}" for path, (a, b) in seen.items())
+        warnings.warn(
+            f"from_torch: the forward of {type(module).__name__} changes numbers of Python's, {each}: the graph has "
+            "what they were in this one call, and changes none; a buffer, register_buffer(name, torch.tensor(…)), "
+            "is state that each call of the graph changes",
+            UserWarning,
+            stacklevel=outside(),
+        )
 
 
 @contextmanager

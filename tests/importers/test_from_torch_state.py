@@ -1,5 +1,7 @@
 """Modules that go on from what the call before has left in their buffers: caches that are written in place."""
 
+import warnings
+
 import numpy as np
 import onednn_graph as og
 import pytest
@@ -199,3 +201,39 @@ def test_a_number_of_a_buffer_is_no_factor():
         og.UnsupportedError, match=r"aten.mul.*a number that is known in a call only, and only one row"
     ):
         og.from_torch(Ring(scaled), (torch.ones(3),))
+
+
+class Counting(torch.nn.Module):
+    """Counts its calls: in a number of Python's, or in a buffer."""
+
+    def __init__(self, *, buffer: bool) -> None:
+        super().__init__()
+        self.inner = torch.nn.Module()
+        if buffer:
+            self.inner.register_buffer("step", torch.tensor(0.0))
+        else:
+            self.inner.step = 0
+
+    def forward(self, x):
+        self.inner.step += 1
+        return x * self.inner.step
+
+
+def test_a_number_of_pythons_that_forward_changes_is_told():
+    module = Counting(buffer=False)
+    with pytest.warns(
+        UserWarning, match=r"changes numbers of Python's, 'inner.step' from 0 to 1: .*register_buffer"
+    ):
+        graph = og.from_torch(module, (torch.ones(2),))
+    assert module.inner.step == 0
+    run = graph.compile()
+    assert [run(torch.ones(2))["output"].tolist() for _ in range(2)] == [[1, 1], [1, 1]]
+    assert torch.nn.Module.__setattr__.__qualname__ == "Module.__setattr__"  # as it was
+
+
+def test_a_buffer_counts_and_is_not_warned_of():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        graph = og.from_torch(Counting(buffer=True), (torch.ones(2),))
+    run = graph.compile()
+    assert [run(torch.ones(2))["output"].tolist() for _ in range(2)] == [[1, 1], [2, 2]]
