@@ -112,7 +112,7 @@ class GraphFile:
         """
         kind = kind_of(self.content, self.name, self._size)
         if kind is not None and kind not in (JSON, ONNX, EMPTY):
-            raise GraphFileError(f"{self.name}: is {kind.what}; {kind.way}")
+            raise GraphFileError(f"{self.name}: can't be read: it is {kind.what}; {kind.way}")
         if self.is_onnx:
             # By a path, weights in other files are found; but the package onnx goes by what it ends in.
             by_path = self.path is not None and self.path.suffix.lower() == ".onnx"

@@ -83,7 +83,7 @@ def _told(file: MappedTensors, path: str | os.PathLike[str]) -> _Told:
     if KEY not in file.metadata:
         other = kinds_of_files.told(path, kinds_of_files.COMPILED)
         if other:
-            raise GraphFileError(f"{file.source}: was not written by save_compiled, but {other}")
+            raise GraphFileError(f"{file.source}: was not written by save_compiled: {other}")
         raise GraphFileError(
             f"{file.source}: was not written by save_compiled; read a graph with Graph.load, and a model of ONNX with "
             "from_onnx"

@@ -470,14 +470,14 @@ def load(path: str | os.PathLike[str]) -> Document:
             data = file.read(MAX_FILE_BYTES + 1)
     except (OSError, ValueError) as error:
         other = told(path) if isinstance(error, IsADirectoryError) else ""
-        raise file_error(f"{name}: " + (other or f"can't be read: {reason_of(error)}"), error) from error
+        raise file_error(f"{name}: can't be read: {other or reason_of(error)}", error) from error
     try:
         return read_bytes(data, name)
     except GraphFileError as error:
         other = told(path, JSON)
         if not other:
             raise
-        raise GraphFileError(f"{name}: {other}") from error
+        raise GraphFileError(f"{name}: can't be read: {other}") from error
 
 
 def read_bytes(data: bytes, source: str) -> Document:

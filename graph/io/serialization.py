@@ -39,6 +39,7 @@ from ...ops.values import counted, format_value
 from ..core.building import G, GraphCore
 from ..model.logical_tensor import LayoutType, LogicalTensor, PropertyType
 from ..model.op import Op
+from ..runtime.callers import outside
 from ..runtime.replacing import undisturbed
 from ..runtime.text_files import file_name, save_text
 from .document import (
@@ -437,7 +438,7 @@ def graph_in_file(make: type[G], path: str | os.PathLike[str], *, weights: bool 
             f"{document.source} was saved with weights, and {file_name(weights_path(path))} is not there: what "
             "the graph held are inputs; put the file beside it, or load with weights=False",
             WeightsLeftOutWarning,
-            stacklevel=3,
+            stacklevel=outside(),
         )
     return graph_of(make, document, held, as_read=True)
 
@@ -487,5 +488,5 @@ def save_graph(graph: GraphCore, path: str | os.PathLike[str], *, weights: bool 
             "will be inputs of the graph that is loaded; save(path, weights=True) keeps them, weights=False says that "
             "they are to be left out",
             WeightsLeftOutWarning,
-            stacklevel=3,
+            stacklevel=outside(),
         )

@@ -286,18 +286,16 @@ def _loaded(onnx: Any, model: Any) -> tuple[Any, dict[str, Array]]:
     except OSError as error:
         reason = error.strerror or one_line(error)
         if isinstance(error, IsADirectoryError) and path is not None:
-            raise file_error(f"from_onnx: {what} {told(path)}", error) from error
+            raise file_error(f"from_onnx can't read {what}: {told(path)}", error) from error
         raise file_error(f"from_onnx can't read {what}: {reason}", error) from error
     except Exception as error:  # each format of files has errors of its own
         other = _another(path, content)
-        raise ArgumentError(
-            f"from_onnx: {what} {other}"
-            if other
-            else f"from_onnx: {what} is no ONNX model ({one_line(error)}){more}"
-        ) from error
+        reason = f": {other}" if other else f" ({one_line(error)}){more}"
+        raise ArgumentError(f"from_onnx: {what} is no ONNX model{reason}") from error
     if not proto.HasField("graph"):
         other = _another(path, content)
-        raise ArgumentError(f"from_onnx: {what} {other or f'is no ONNX model; it holds no graph{more}'}")
+        reason = f": {other}" if other else f"; it holds no graph{more}"
+        raise ArgumentError(f"from_onnx: {what} is no ONNX model{reason}")
     _read_external(onnx, proto, what, None if path is None else Path(path).parent)
     return proto, large
 
@@ -310,7 +308,7 @@ def _another(path: str | None, content: bytes | None) -> str:
         # Models are written as texts too, of which the package's own error says more.
         return told(path, ONNX) if path.endswith(".onnx") else told(path, ONNX, TEXT)
     kind = None if content is None else kind_of(content)
-    return "" if kind is None else f"is {kind.what}; {kind.way}"
+    return "" if kind is None else f"it is {kind.what}; {kind.way}"
 
 
 def _by_path(onnx: Any, path: str) -> tuple[Any, dict[str, Array]]:

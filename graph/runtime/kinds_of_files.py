@@ -102,7 +102,7 @@ def kind_of(content: bytes, name: str = "", size: int | None = None) -> Kind | N
 
 
 def told(path: str | os.PathLike[str], *taken: Kind) -> str:
-    """`is a compiled model, …; og.Graph.load_compiled reads it` of a file that could not be read.
+    """`it is a compiled model, …; og.Graph.load_compiled reads it` of a file that could not be read.
 
     Args:
         path: of the file.
@@ -123,7 +123,7 @@ def told(path: str | os.PathLike[str], *taken: Kind) -> str:
 
 
 def _words(kind: Kind) -> str:
-    return f"is {kind.what}; {kind.way}"
+    return f"it is {kind.what}; {kind.way}"
 
 
 def _packed(begin: bytes, name: str) -> Kind | None:

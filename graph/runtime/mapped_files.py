@@ -96,7 +96,7 @@ def map_tensors(path: str | os.PathLike[str]) -> MappedTensors:
     ) as error:
         reason = reason_of(error) if isinstance(error, OSError) else one_line(error)
         other = told(path, COMPILED)
-        raise file_error(f"{name}: " + (other or f"can't be read: {reason}"), error) from error
+        raise file_error(f"{name}: can't be read: {other or reason}", error) from error
     return MappedTensors(name, {k: v for k, v in arrays.items() if not k.startswith(_FILLER)}, metadata)
 
 

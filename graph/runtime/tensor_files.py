@@ -113,7 +113,7 @@ def read_tensors(path: str | os.PathLike[str]) -> tuple[dict[str, Array], Mappin
             arrays: dict[str, Array] = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 -- no mapping
     except Exception as error:  # the package has an exception of its own
         other = told(path, COMPILED, CHECKPOINT, WEIGHTS, TENSORS)
-        raise file_error(f"{name}: " + (other or f"can't be read: {in_words(error)}"), error) from error
+        raise file_error(f"{name}: can't be read: {other or in_words(error)}", error) from error
     return arrays, metadata
 
 

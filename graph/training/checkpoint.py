@@ -108,7 +108,7 @@ def read_checkpoint(
     arrays, metadata = read_tensors(path)
     other = "" if KEY in metadata else told(path, CHECKPOINT)
     if other:
-        raise GraphFileError(f"{name}: was not written by Trainer.save, but {other}")
+        raise GraphFileError(f"{name}: was not written by Trainer.save: {other}")
     said = _said(name, metadata)
     there_too = [key for key in here.later if key in said]
     numbers, ways = _numbers(name, said, [*here.numbers, *there_too]), _texts(name, said, WAYS)
@@ -184,7 +184,7 @@ def _compare(
     sums = [any(key == SUMS or key.startswith(f"{SUMS}/") for key in each) for each in (arrays, here.partial)]
     if sums[0] and not sums[1]:
         raise GraphFileError(
-            f"{name}: was written between two updates, with the sums of gradients of Trainer(…, accumulate=…), and "
+            f"{name}: was written between two updates, with the accumulated gradients of Trainer(…, accumulate=…), and "
             "this trainer has accumulate=1; load it with the same number, or call flush() before save()"
         )
     for key in (*(one for one in wanted if one not in arrays), *(one for one in arrays if one not in wanted)):

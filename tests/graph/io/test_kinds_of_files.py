@@ -117,7 +117,9 @@ def test_each_reader_says_what_a_file_is(tmp_path: Path, name: str, reader: str)
 
 def test_bytes_are_told_too() -> None:
     pytest.importorskip("onnx")
-    with pytest.raises(og.ArgumentError, match=r"^from_onnx: what the bytes hold is a GGUF file"):
+    with pytest.raises(
+        og.ArgumentError, match=r"^from_onnx: what the bytes hold is no ONNX model: it is a GGUF file"
+    ):
         og.from_onnx(b"GGUF\3\0\0\0" + bytes(99))
 
 

@@ -279,8 +279,8 @@ def test_there_are_no_averages_unless_there_are_to_be() -> None:
         ({"accumulate": True}, "accumulate must be a number of steps"),
         ({"ema": 1.0}, "ema must be at least 0 and below 1, got 1.0"),
         ({"ema": "0.9"}, "ema must be a share, as 0.999, an EMA or None, got '0.9'"),
-        ({"recompute": "first"}, "recompute must be a list of patterns of names"),
-        ({"recompute": [1]}, "recompute must hold patterns of names, got 1"),
+        ({"recompute": 1}, "recompute must be a name, a pattern of names"),
+        ({"recompute": [1]}, r"recompute must be a name, a pattern of .*, got 1 in \[1\]"),
     ],
 )
 def test_what_is_refused(options: dict[str, Any], message: str) -> None:
