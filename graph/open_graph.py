@@ -373,7 +373,7 @@ def _open(graph: OpenGraph) -> str:
     shapes = ", ".join(f"{label(t)!r}: {format_shape(t.shape)}" for t in open_ports(graph.inputs))
     return (
         f"its ops depend on sizes that are open, {{{shapes}}}; take the graph for some sizes, "
-        "graph.with_shapes({…})"
+        "graph.with_shapes({…}), or one for all of them where there is one, graph.with_unknown_sizes()"
     )
 
 

@@ -46,7 +46,8 @@ def from_onnx(
     Args:
         model: a path, the bytes of a file, or an `onnx.ModelProto`.
         shapes: input name → its sizes, for inputs that the model leaves open. Where sizes stay open that ops depend
-            on (a reshape to a computed shape, say), it is an `OpenGraph`: ops are made for the sizes of each call.
+            on (a reshape to a computed shape, say), it is an `OpenGraph`: ops are made for the sizes of each call, and
+            `with_unknown_sizes` is one graph where they are the same for all.
         fold_limit: bytes that a constant which is computed now may take, and all together beside 16 times what the
             model holds.
         reference: False refuses nodes that would be run by ONNX's reference, or by themselves.

@@ -29,7 +29,7 @@ def from_torch(
 
     The module goes through `torch.export.export(module.eval(), …)`, and all sizes are those of the example but for
     those that `dynamic_shapes` leaves open. With any of these it is an `OpenGraph`: ops and shapes are made for the
-    sizes of each call.
+    sizes of each call; its `with_unknown_sizes` is one graph where these ops are the same for all sizes.
     Parameters and buffers are held where they lie, without a copy, as constants of the graph. What a compiled
     model has prepared of them does not follow when the module is trained on: import it anew then. The graph is not
     finalized, so that more can be built onto it.
