@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Unpack
 from .compile.compiled_graph import CompiledGraph
 from .compile.options import CompileKeywords, Policy, parse_options
 from .compile.partition import Partition
+from .compile.partitioning import Partitioning
 from .compile.record import Explanations
-from .compile.whole import compile_graph, partitions_of, tune_graph
+from .compile.whole import compile_graph, partitioning_of, partitions_of, tune_graph
 from .model.logical_tensor import LogicalTensor
 from .rewritable import Rewritable
 from .runtime.collecting import at_rest
@@ -57,6 +58,25 @@ class Graph(Rewritable):
             UnsupportedError: the forced backend can't run an op.
         """
         return partitions_of(self, policy, backend=backend)
+
+    def partitioning(
+        self, policy: Policy | str = Policy.fusion, *, backend: str | None = None
+    ) -> Partitioning:
+        """How the graph, as it is now, comes to its partitions: which pattern of which backend was asked for which ops,
+        in what order, who took them, and why others did not. Print it.
+
+        Args:
+            policy, backend: as for `get_partitions`.
+
+        Returns:
+            `steps`, one for each match of a pattern; `about(op)` for those of an op. A partition has it as
+            `partitioning`, also one of what was compiled.
+
+        Raises:
+            UnsupportedError: the forced backend can't run an op.
+            GraphError, ShapeError: see `finalize`.
+        """
+        return partitioning_of(self, policy, backend=backend)
 
     def compile(self, engine: Engine | None = None, **options: Unpack[CompileKeywords]) -> CompiledGraph:
         """Partitions and compiles everything that is in the graph now.

@@ -1,8 +1,9 @@
-"""What ran, where, why and for how long: profiles, reports, and what `explain()` returns."""
+"""What ran, where, why and for how long: profiles, reports, and what `explain()` and `partitioning()` return."""
 
 import typing as _typing
 
 from onednn_graph._near import refusing as _refusing
+from onednn_graph.graph.compile.partitioning import Partitioning, PartitioningStep
 from onednn_graph.graph.compile.record import Explanations
 from onednn_graph.graph.compile.report import Report
 from onednn_graph.graph.functions.keywords import tell_of as _tell_of
@@ -37,6 +38,8 @@ __all__ = [
     "MemoryStep",
     "MemoryTimeline",
     "OnlineChoice",
+    "Partitioning",
+    "PartitioningStep",
     "Profile",
     "Report",
     "StageMemory",

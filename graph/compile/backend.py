@@ -61,6 +61,8 @@ class CompileRequest:
 
 Match = Callable[[Op, Topology], tuple[Op, ...] | None]
 """From an op, and who feeds whom, to the ops of a subgraph, or None."""
+Ends = Callable[[Sequence[Op], Topology], str | None]
+"""From ops that were claimed, and who feeds whom, to why a pattern takes no more of them, or None."""
 
 
 @frozen
@@ -71,11 +73,14 @@ class Pattern:
         name: for `Partition` and its messages.
         priority: higher ones claim first, across all backends.
         match: whether a subgraph of that shape starts at an op, and which ops it has.
+        ends: for people, why a match goes no further, `ends at ReLU 'act', which 2 ops read`; None where nothing
+            follows, or nothing is to be said.
     """
 
     name: str
     priority: float
     match: Match
+    ends: Ends | None = None
 
 
 def single_op(priority: float) -> Pattern:

@@ -40,6 +40,7 @@ class Partition(Subgraph):
         in_place: the arrays of parameters that outputs are written to, by the output's tensor id.
         backend: name of the backend that claimed it, or None.
         why_not: for every other backend that was asked, why it is not the one.
+        partitioning: how the graph that it is of came to its partitions, step by step.
         forced: whether no other backend may step in.
         parts: the partitions that it joins, for a section of a program; itself alone otherwise.
     """

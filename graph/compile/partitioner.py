@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from ...ops.errors import BackendUnavailableWarning, UnsupportedError
 from ...ops.records import frozen
@@ -14,6 +14,7 @@ from ..runtime.callers import outside
 from ..runtime.progress import progressing
 from .backend import BACKENDS, SINGLE_OP_PRIORITY, Backend, Pattern
 from .options import Policy
+from .partitioning import TAKEN, Decisions
 
 LOGGER = logging.getLogger(__name__)
 
@@ -34,8 +35,8 @@ class Claim:
 
 def partition(
     ops: Sequence[Op], policy: Policy, forced: str | None, outputs: Collection[int] = ()
-) -> list[Claim]:
-    """Claims that cover all ops, in an order in which they can run.
+) -> tuple[list[Claim], Decisions]:
+    """Claims that cover all ops, in an order in which they can run, and how it came to them.
 
     Args:
         ops: in topological order, on resolved tensors.
@@ -64,19 +65,37 @@ def partition(
         ),
         key=lambda offer: -offer[1].priority,
     )
-    for backend, pattern in offers:
+    asked = [(backend.name, pattern) for backend, pattern in offers]
+    decisions = Decisions(topology.ops, topology.outputs, asked, unavailable)
+    for number, (backend, pattern) in enumerate(offers):
         for op in progressing(topology.ops, f"partitioning, {pattern.name}: op"):
             if id(op) in claims:
                 continue
             matched = pattern.match(op, topology)
-            if not matched or any(id(member) in claims for member in matched):
+            if not matched:
                 continue
             matched = tuple(sorted(matched, key=lambda member: topology.position[id(member)]))
-            if backend.why_not(matched) is None and nodes.contract(matched):
+            answer = _answer(backend, matched, claims, nodes)
+            decisions.made.append((number, matched, answer))
+            if answer == TAKEN:
                 for member in matched:
                     claims[id(member)] = matched
                     owners[id(member)] = backend
-    return _in_order(topology, claims, owners, backends, unavailable, forced)
+    return _in_order(topology, claims, owners, backends, unavailable, forced), decisions
+
+
+def _answer(
+    backend: Backend, ops: tuple[Op, ...], claims: Mapping[int, tuple[Op, ...]], nodes: Contraction
+) -> str | None:
+    """`TAKEN`, where the ops have become one node, or what is against it; see `Decisions`."""
+    if any(id(member) in claims for member in ops):
+        return None
+    reason = backend.why_not(ops)
+    if reason is not None:
+        return reason
+    if nodes.contract(ops):
+        return TAKEN
+    return f"as one they would wait for themselves, by way of {nodes.way_back(ops)}"
 
 
 def _in_order(

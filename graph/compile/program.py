@@ -111,6 +111,7 @@ def sections(
                 first.id,
                 claim,
                 read,
+                partitioning=first.partitioning,
                 fpmath_mode=first.fpmath_mode,
                 forced=first.forced,
                 constants={i: array for part in section.parts for i, array in part.constants.items()},

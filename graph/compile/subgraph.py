@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from ..runtime.arrays import Array
 from ..runtime.parameter import Parameter
 from .partitioner import Claim
+from .partitioning import Partitioning
 
 NO_PARAMETERS: Mapping[int, Parameter] = {}
 NO_ARRAYS: Mapping[int, Array] = {}
@@ -21,6 +22,7 @@ class Subgraph:
         claim: Claim,
         needed: set[int],
         *,
+        partitioning: Partitioning,
         fpmath_mode: str,
         forced: bool,
         constants: Mapping[int, Array],
@@ -32,6 +34,7 @@ class Subgraph:
         self.ops = claim.ops
         self.backend = claim.backend.name if claim.backend is not None else None
         self.why_not: Mapping[str, str] = dict(claim.why_not)
+        self.partitioning = partitioning
         self.fpmath_mode = fpmath_mode
         self.engine_kind = "cpu"
         self.parts = parts or (self,)

@@ -19,6 +19,7 @@ from .held import Held
 from .options import CompileOptions, Policy, Tune
 from .partition import Partition
 from .partitioner import needed_by_others, partition
+from .partitioning import Partitioning
 from .program import program, sections
 from .record import Explanations
 from .signature import Signature
@@ -28,27 +29,42 @@ def partitions_of(
     graph: GraphCore, policy: Policy | str, *, backend: str | None, numbers: Iterator[int] | None = None
 ) -> list[Partition]:
     """See `Graph.get_partitions`; they are numbered from 0 on where no numbers are given."""
+    return _partitioned(graph, policy, backend, count() if numbers is None else numbers)[0]
+
+
+def partitioning_of(graph: GraphCore, policy: Policy | str, *, backend: str | None) -> Partitioning:
+    """See `Graph.partitioning`."""
+    return _partitioned(finalized(graph), policy, backend, count())[1]
+
+
+def _partitioned(
+    graph: GraphCore, policy: Policy | str, backend: str | None, numbers: Iterator[int]
+) -> tuple[list[Partition], Partitioning]:
     content = content_of(graph)
     if not graph.finalized:
         raise GraphError("the graph must be finalized before get_partitions; call finalize()")
     chosen = parse_enum(Policy, policy, "policy")
     needed = content.needed
-    claims = partition(content.ops, chosen, backend, needed)
+    claims, decisions = partition(content.ops, chosen, backend, needed)
+    numbered = [(next(numbers), claim) for claim in claims]
+    partitioning = Partitioning(chosen.value, decisions, [(number, claim.ops) for number, claim in numbered])
     read = needed_by_others([claim.ops for claim in claims], needed)
     held = content.held
     steady = {i: one for i, one in content.parameters.items() if i not in content.assigned}
-    return [
+    partitions = [
         Partition(
             number,
             claim,
             ids,
+            partitioning=partitioning,
             fpmath_mode=graph.fpmath_mode.value,
             forced=backend is not None,
             constants=held,
             steady=steady,
         )
-        for claim, ids, number in zip(claims, read, numbers or count(), strict=False)
+        for (number, claim), ids in zip(numbered, read, strict=True)
     ]
+    return partitions, partitioning
 
 
 def compile_graph(

@@ -97,6 +97,23 @@ class Contraction:
             self._place.update((id(op), place) for op in node)
         return True
 
+    def way_back(self, ops: Sequence[Op]) -> str:
+        """Of ops that can't be contracted, those on a shortest path that leaves them and comes back, for people."""
+        inside = {id(op) for op in ops}
+        ways: list[tuple[Op, ...]] = [
+            (c,) for op in ops for c in self._topology.consumers(op) if id(c) not in inside
+        ]
+        seen: set[int] = set()
+        for way in ways:  # which grows
+            for member in self._nodes[self._place[id(way[-1])]]:
+                for consumer in self._topology.consumers(member):
+                    if id(consumer) in inside:
+                        return ", ".join(map(str, dict.fromkeys((*way, member))))
+                    if id(consumer) not in seen:
+                        seen.add(id(consumer))
+                        ways.append((*way, *([] if member is way[-1] else [member]), consumer))
+        return "others"
+
     def _reached(self, ops: Sequence[Op], last: int) -> set[int] | None:
         """The places before `last` that paths from `ops` reach; None where one comes back."""
         inside = {id(op) for op in ops}

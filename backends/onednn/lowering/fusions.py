@@ -156,7 +156,9 @@ FUSIONS: tuple[Fusion | Attention | WithBias, ...] = (
 """What is fused, from the first to the last that may claim."""
 
 PATTERNS: tuple[Pattern, ...] = tuple(
-    Pattern(f.name, f.priority, f.match) for f in FUSIONS if f.priority is not None
+    Pattern(f.name, f.priority, f.match, f.ends if isinstance(f, Fusion) else None)
+    for f in FUSIONS
+    if f.priority is not None
 )
 REFUSALS: Mapping[str, Refusal] = {
     kind: refuses

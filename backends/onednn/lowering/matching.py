@@ -50,10 +50,32 @@ class Fusion:
             found.append(end)
         return tuple(dict.fromkeys(found)) if len(found) > 1 else None
 
+    def ends(self, ops: Sequence[Op], topology: Topology) -> str | None:
+        """Why no more is taken behind these ops; None where nothing follows them, or they have no anchor."""
+        anchor = next((op for op in ops if op.kind in self.anchor), None)
+        if anchor is None:
+            return None
+        tail = _tail(ops, anchor, topology)
+        readers = _readers(tail, topology)
+        if not readers or (tail is not anchor and tail.kind in self.last):
+            return None
+        if len(readers) > 1:
+            return f"ends at {tail}, which {len(readers)} ops read"
+        if _only_reader(tail, topology) is None:
+            return f"ends at {tail}, of which {readers[0]} reads another result than the first"
+        if readers[0].kind not in self.then | self.last:
+            return f"ends at {tail}, for it takes no {readers[0].kind} along"
+        return f"takes {MOST_LINKS} ops along at most" if len(ops) > MOST_LINKS else None
+
+
+def _readers(op: Op, topology: Topology) -> list[Op]:
+    """Who reads results of `op`, once for each that it reads; GenIndex looks at the shape only."""
+    return [r for tensor in op.outputs for r in topology.readers(tensor) if r.kind != "GenIndex"]
+
 
 def _only_reader(op: Op, topology: Topology) -> Op | None:
-    """The one op that reads the first output of `op`, and nobody its others; GenIndex looks at the shape only."""
-    readers = [r for tensor in op.outputs for r in topology.readers(tensor) if r.kind != "GenIndex"]
+    """The one op that reads the first output of `op`, and nobody its others."""
+    readers = _readers(op, topology)
     if len(readers) != 1 or not any(t.id == op.outputs[0].id for t in readers[0].inputs):
         return None
     return readers[0]
