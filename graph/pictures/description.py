@@ -25,6 +25,7 @@ from ..runtime.executable import Explanation
 from ..runtime.memory import MemoryTimeline
 from ..runtime.profiling import Recording
 from ..runtime.progress import progressing
+from .decisions import DescribedPartitioning, decisions
 from .memory import memory_data, memory_of
 from .modules import places
 from .steps import DescribedStep, layouts_of, steps_of
@@ -134,6 +135,7 @@ class GraphDescription:
         inputs, outputs: ids of its tensors. Inputs and constants can be outputs too.
         ops: in topological order. tensors: by id. partitions: in order of execution.
         problem: why there are no partitions, or empty.
+        partitioning: how the partitioner came to them, step by step; None where there are none.
         memory: of an execution, step by step, where it is known: of what was compiled, or profiled.
     """
 
@@ -144,6 +146,7 @@ class GraphDescription:
     tensors: tuple[DescribedTensor, ...]
     partitions: tuple[DescribedPartition, ...]
     problem: str = ""
+    partitioning: DescribedPartitioning | None = None
     memory: MemoryTimeline | None = None
 
     def as_data(self) -> dict[str, Any]:
@@ -188,6 +191,7 @@ def describe(
             _compiled(partition, engine, profile) if kernels else _described(partition, None, "", profile)
             for partition in progressing(partitions, "compiling partition")
         ],
+        partitioning=decisions(partitions),
         profile=profile,
         memory=None if profile is None else memory_of(profile.memory, graph.ops),
     )
@@ -216,6 +220,7 @@ def describe_compiled(model: ModelSubject, *, profile: Recording | None = None) 
             )
             for partition in model.partitions
         ],
+        partitioning=decisions(model.partitions),
         profile=profile,
         memory=memory_of(model.memory_timeline if profile is None else profile.memory, ops),
     )
@@ -246,6 +251,7 @@ def _described_graph(
     outputs: Collection[int],
     partitions: Sequence[DescribedPartition],
     problem: str = "",
+    partitioning: DescribedPartitioning | None = None,
     profile: Recording | None = None,
     memory: MemoryTimeline | None = None,
 ) -> GraphDescription:
@@ -311,6 +317,7 @@ def _described_graph(
         tensors=tuple(described(known[number]) for number in sorted(known)),
         partitions=tuple(partitions),
         problem=problem,
+        partitioning=partitioning,
         memory=memory,
     )
 

@@ -32,9 +32,11 @@ SCRIPTS = (
     "details.js",
     "finding.js",
     "view.js",
+    "overview.js",
     "culling.js",
     "minimap.js",
     "memory.js",
+    "partitioning.js",
     "page.js",
 )
 """Our own, in the order in which they need each other."""

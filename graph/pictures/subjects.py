@@ -25,6 +25,59 @@ class CompiledSubject(Protocol):
         ...
 
 
+class DecisionSubject(Protocol):
+    """What was asked of a backend, and the answer; see `PartitioningStep`."""
+
+    @property
+    def backend(self) -> str | None:
+        """Who was asked."""
+        ...
+
+    @property
+    def pattern(self) -> str:
+        """The name of its pattern."""
+        ...
+
+    @property
+    def ops(self) -> Sequence[Op]:
+        """For which ops."""
+        ...
+
+    @property
+    def partition(self) -> int | None:
+        """Which partition they became."""
+        ...
+
+    @property
+    def reason(self) -> str:
+        """Why they were refused."""
+        ...
+
+    @property
+    def ends(self) -> str:
+        """Why no more was taken."""
+        ...
+
+
+class PartitioningSubject(Protocol):
+    """How a graph came to its partitions; see `Partitioning`."""
+
+    @property
+    def policy(self) -> str:
+        """How ops are grouped."""
+        ...
+
+    @property
+    def steps(self) -> Sequence[DecisionSubject]:
+        """What was asked, in order."""
+        ...
+
+    @property
+    def unmatched(self) -> Sequence[tuple[str, str]]:
+        """Patterns that matched nothing."""
+        ...
+
+
 class PartitionSubject(Protocol):
     """A partition; see `Partition`."""
 
@@ -51,6 +104,11 @@ class PartitionSubject(Protocol):
     @property
     def why_not(self) -> Mapping[str, str]:
         """For the other backends, why they are not the one."""
+        ...
+
+    @property
+    def partitioning(self) -> PartitioningSubject:
+        """How its graph came to it and the others."""
         ...
 
     @property

@@ -20,11 +20,14 @@ function hueOf(partition) {
   return hueAt(partition.id);
 }
 
+function hueOfBackend(name) {
+  return BACKEND_HUES[name] ?? hueAt(3 + name.length);
+}
+
 /** What can be chosen: a name for the choice, and of an op the value that is coloured, with its hue. */
 function colourings(model) {
   const ops = model.root.ops.filter((node) => node.op);
   const layouts = [...new Set(ops.map(({ op }) => op.layout).filter(Boolean))].sort();
-  const hueOfBackend = (name) => BACKEND_HUES[name] ?? hueAt(3 + name.length);
   const modes = {
     partition: { label: "partition", of: ({ partition }) => partition && `#${partition.id}`, hue: (_, { partition }) => hueOf(partition) },
     backend: { label: "backend", of: ({ partition }) => partition && (partition.backend ?? "no backend"), hue: hueOfBackend },
@@ -75,10 +78,18 @@ function tally(nodes, { of, hue }) {
   return [...counts.values()].sort((a, b) => b.count - a.count);
 }
 
-/** The strip of a closed module: how many of its ops have which colour. */
+/** Draws the strips of closed modules anew. */
+function paintStrips(model, nodes) {
+  const closed = [...nodes].filter((node) => node.bar);
+  if (model.colouring === "time" || !closed.length) return;
+  const mode = colourings(model)[model.colouring];
+  for (const group of closed) group.bar.replaceChildren(...segments(group, mode));
+}
+
+/** The strip of a closed module: how many of its ops have which colour; what is taken later has none yet. */
 function segments(group, mode) {
-  const parts = tally(group.ops, mode);
-  const all = sumOf(parts, (part) => part.count);
+  const all = group.ops.filter((node) => mode.of(node) !== null).length;
+  const parts = tally(group.ops.filter((node) => !node.later), mode);
   const whole = group.boxWidth - 24;
   let x = group.x - whole / 2;
   return parts.map(({ count, hue }) => {

@@ -25,16 +25,25 @@ class Minimap {
     this.sheet.setAttribute("width", width * this.across);
     this.sheet.setAttribute("height", height * this.down);
     this.sheet.setAttribute("viewBox", `0 0 ${width} ${height}`);
-    const boxes = [...shown.frames, ...shown.nodes].map((node) => {
+    this.boxes = new Map([...shown.frames, ...shown.nodes].map((node) => {
       const [wide, high] = [Math.max(node.width, 2 / this.across), Math.max(node.height, 1 / this.down)];
       const rect = svg("rect", { class: node.closer ? "ground" : "box", x: node.x - wide / 2, y: node.y - high / 2, width: wide, height: high });
-      const owner = svg("g", {}, rect);
-      owner.setAttribute("class", node.element.getAttribute("class"));
-      owner.setAttribute("style", node.element.getAttribute("style") ?? "");
-      return owner;
-    });
-    this.sheet.replaceChildren(...boxes);
+      return [node, svg("g", {}, rect)];
+    }));
+    this.recolour(this.boxes.keys());
+    this.sheet.replaceChildren(...this.boxes.values());
     this.follow();
+  }
+
+  /** Gives boxes the colours that their nodes have. */
+  recolour(nodes) {
+    for (const node of nodes) {
+      const box = this.boxes.get(node);
+      if (!box) continue;
+      box.setAttribute("class", node.element.getAttribute("class"));
+      box.classList.remove("out"); // the map has all of them
+      box.setAttribute("style", node.element.getAttribute("style") ?? "");
+    }
   }
 
   follow() {

@@ -2,6 +2,7 @@
 
 const STEP = 60; // pixels that an arrow key moves the picture
 const FACTOR = 1.3; // by which a button zooms
+const BOTH = 880; // pixels of a page that has room for the slider through partitioning and the chart of memory
 const ROOMY = 560; // pixels of a page that opens with the chart of its memory
 
 function element(id) {
@@ -22,6 +23,10 @@ function start() {
   let matches = [];
   let current = -1;
   let memory = null; // the chart of it, where it is known
+  let partitioning = null; // the slider through its steps
+  let asked = []; // elements of the ops that its step asks for
+  let paled = new Set(); // nodes that the map has not shown yet as they are now
+  let before = null; // colours and chart as they were before the slider came
   let told = null; // the node of the step that the chart points at
 
   const first = layOut(model);
@@ -37,10 +42,12 @@ function start() {
     view.first = shown.nodes.find((node) => node.type === "op" || node.type === "group");
     thingOf = new Map([...shown.nodes, ...shown.frames, ...shown.edges, ...shown.hulls].map((thing) => [thing.element, thing]));
     for (const group of shown.frames) thingOf.set(group.closer, group);
+    pale(shown);
     colour(colouring);
     marks(pinned);
     markMatches();
     tellOf(told);
+    markStep();
     culling.take(shown);
   }
 
@@ -199,6 +206,58 @@ function start() {
     element("memory-toggle").hidden = false;
     element("memory-toggle").addEventListener("click", () => showMemory(element("memory").hidden));
     showMemory(window.innerHeight >= ROOMY && (memory.weights > 0 || memory.data.arena > 0));
+  }
+
+  // --- partitioning ---
+
+  /** Marks the ops of the step at hand, or the closed modules that they are in. */
+  function markStep() {
+    for (const marked of asked) marked.classList.remove("asked", "refused");
+    asked = [];
+    if (!partitioning || element("partitioning").hidden || !partitioning.step) return;
+    const name = partitioning.step.partition === null ? "refused" : "asked";
+    asked = partitioning.opsNow.map((id) => seenOf(model.byId.get(`op ${id}`)).element);
+    for (const one of asked) one.classList.add(name);
+  }
+
+  /** Another number of steps is done: changes what looks otherwise now, and nothing else. */
+  function stepped(ops) {
+    const changed = paleOps(model, shown, ops, (id) => !element("partitioning").hidden && partitioning.isLater(id));
+    paintStrips(model, changed.nodes);
+    const marked = asked;
+    markStep();
+    for (const node of changed.nodes) paled.add(node);
+    culling.recolour(changed.nodes, changed.hulls, [...marked, ...asked]);
+  }
+
+  function stepRested(ops) {
+    minimap.recolour(paled);
+    paled = new Set();
+    if (ops.length) view.reveal(seenOf(model.byId.get(`op ${ops[0]}`)));
+  }
+
+  function showPartitioning(visible) {
+    element("partitioning").hidden = !visible;
+    element("partitioning-toggle").setAttribute("aria-expanded", String(visible));
+    const mode = visible ? "partition" : before.colouring;
+    if (visible) before = { colouring, memory: !element("memory").hidden };
+    if (before.memory && window.innerHeight < BOTH) showMemory(!visible);
+    stepped(partitioning.takenBetween(partitioning.at, partitioning.steps.length));
+    element("colour").value = mode;
+    colour(mode);
+    if (visible) partitioning.slider.focus();
+    else element("partitioning-toggle").focus();
+  }
+
+  if (model.graph.partitioning?.steps.length) {
+    partitioning = new PartitioningView(element("partitioning"), model, {
+      moved: (before, now) => stepped(partitioning.takenBetween(before, now)),
+      rested: stepRested,
+      open: (id) => pin(model.byId.get(`op ${id}`), true),
+      leave: () => showPartitioning(false),
+    });
+    element("partitioning-toggle").hidden = false;
+    element("partitioning-toggle").addEventListener("click", () => showPartitioning(element("partitioning").hidden));
   }
 
   // --- pointer ---
@@ -362,7 +421,10 @@ function start() {
     element("colour").append(html("option", { value: name }, label));
   }
   element("colour").value = colouring;
-  element("colour").addEventListener("change", (event) => colour(event.target.value));
+  element("colour").addEventListener("change", (event) => {
+    if (before) before.colouring = event.target.value;
+    colour(event.target.value);
+  });
 
   draw(first);
   view.open();
