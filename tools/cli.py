@@ -180,6 +180,13 @@ def _show(
     profiled: Annotated[
         bool, typer.Option("--profile", help="Run it on made-up data, and colour the page by time.")
     ] = False,
+    partitioning: Annotated[
+        bool,
+        typer.Option(
+            "--partitioning",
+            help="Show how it came to its partitions: who was asked for which ops, step by step.",
+        ),
+    ] = False,
     shapes: Shapes = None,
     everything: Annotated[
         bool,
@@ -196,6 +203,7 @@ def _show(
       onednn-graph show graph.json
       onednn-graph show model.onnx --html graph.html --profile --shape image=1x3x224x224
       onednn-graph show model.onnx --all | grep Convolution
+      onednn-graph show model.onnx --partitioning
     """
     if profiled and html is None:
         raise failure(
@@ -212,7 +220,7 @@ def _show(
     if as_json:
         emit_json(described.as_data())
     else:
-        print_graph(described, whole=everything)
+        print_graph(described, whole=everything, partitioning=partitioning)
 
 
 @app.command("run")

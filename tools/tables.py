@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from ..graph.graph import Graph
 from ..graph.model.logical_tensor import PropertyType, label
 from ..graph.open_graph import OpenGraph
+from ..graph.pictures.decisions import DescribedDecision, DescribedPartitioning
 from ..graph.pictures.description import DescribedOp, DescribedPartition, GraphDescription
 from ..graph.pictures.profile import Profile
 from ..graph.runtime.profiling import Line
@@ -26,10 +27,11 @@ NOISY = 1.5
 """How many times the shortest time the median may be before a benchmark is remarked on."""
 
 
-def print_graph(graph: GraphDescription, *, whole: bool = True) -> None:
+def print_graph(graph: GraphDescription, *, whole: bool = True, partitioning: bool = False) -> None:
     """Ops, tensors, and partitions with who runs them and why.
 
     Args:
+        partitioning: whether to print the partitioner's steps as well.
         whole: whether to print all rows, and lines of any length where no terminal shows them.
     """
     tensors = {tensor.id: tensor for tensor in graph.tensors}
@@ -72,6 +74,8 @@ def print_graph(graph: GraphDescription, *, whole: bool = True) -> None:
         whole=whole,
         wide=whole,
     )
+    if partitioning and graph.partitioning is not None:
+        _print_partitioning(graph.partitioning, graph, whole)
     table(
         _census("partition", Counter(p.backend or "nobody" for p in graph.partitions)),
         ("id", "ops", "backend", "how", "kernels", "scratch", "why no other"),
@@ -90,6 +94,39 @@ def print_graph(graph: GraphDescription, *, whole: bool = True) -> None:
         whole=whole,
         wide=whole,
     )
+
+
+def _print_partitioning(told: DescribedPartitioning, graph: GraphDescription, whole: bool) -> None:
+    """What the partitioner asked, step by step, and the answers."""
+    names = {op.id: f"{op.kind} {op.name}".rstrip() for op in graph.ops}
+
+    def ops(step: DescribedDecision) -> str:
+        shown = step.ops if whole else step.ops[:KINDS]
+        more = [f"{len(step.ops) - len(shown)} more"] if len(shown) < len(step.ops) else []
+        return ", ".join([*(names[op] for op in shown), *more])
+
+    table(
+        _census("step", Counter(_answer(step) for step in told.steps)),
+        ("step", "backend", "pattern", "answer", "ops", "partition", "why"),
+        [
+            (
+                number,
+                step.backend or "none",
+                step.pattern,
+                _answer(step),
+                ops(step),
+                "" if step.partition is None else step.partition,
+                step.reason or step.ends,
+            )
+            for number, step in enumerate(told.steps, 1)
+        ],
+        whole=whole,
+        wide=whole,
+    )
+
+
+def _answer(step: DescribedDecision) -> str:
+    return "refused" if step.partition is None else "took"
 
 
 def _census(what: str, counts: Counter[str]) -> str:
