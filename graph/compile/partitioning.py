@@ -93,9 +93,13 @@ class Partitioning:
         self._decisions = decisions
         self._partitions = partitions
 
-    @cached
+    @property
     def steps(self) -> tuple[PartitioningStep, ...]:
         """What was asked and answered, in order. A pattern that matches nothing at an op is no step."""
+        return self._steps
+
+    @cached
+    def _steps(self) -> tuple[PartitioningStep, ...]:
         decisions = self._decisions
         topology = Topology(decisions.ops, decisions.outputs)
         number_of = {op.id: number for number, ops in self._partitions for op in ops}
@@ -136,9 +140,13 @@ class Partitioning:
                 return f"{'it' if pattern is own else repr(pattern.name)} {told}"
         return ""
 
-    @cached
+    @property
     def unmatched(self) -> tuple[tuple[str, str], ...]:
         """Backend and name of each pattern that matched nothing of what was left when its turn came."""
+        return self._unmatched
+
+    @cached
+    def _unmatched(self) -> tuple[tuple[str, str], ...]:
         matched = {offer for offer, _, _ in self._decisions.made}
         return tuple(
             (backend, pattern.name)
@@ -166,7 +174,7 @@ class Partitioning:
 
     def __getstate__(self) -> dict[str, object]:
         """For pickles and copies: what was told, for patterns are functions."""
-        known = {"steps": self.steps, "unmatched": self.unmatched}
+        known = {"_steps": self.steps, "_unmatched": self.unmatched}
         return {"policy": self.policy, "_partitions": self._partitions, **known}
 
     def __str__(self) -> str:
