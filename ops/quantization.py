@@ -189,6 +189,7 @@ REGISTRY.register(
             "T3": (DataType.u4, DataType.s4, *_INT8, DataType.s32),
         },
         infer_shapes=_dynamic,
+        exact_on_integers=True,
         source=SOURCE.format("DynamicDequantize"),
         family="quantization",
     )

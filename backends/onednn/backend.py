@@ -27,6 +27,7 @@ from .attempts import Attempts, Outcome
 from .digest import Keys
 from .executable import PlanExecutable
 from .library import fork
+from .library.descriptors import Descriptor
 from .library.engines import native_engine
 from .library.enumerators import Arg
 from .library.finding import VARIABLE
@@ -35,6 +36,7 @@ from .library.memory import OpaqueLayout
 from .library.primitive import NativeEngine
 from .lowering import table
 from .lowering.blocks import in_blocks
+from .lowering.decompression import may_decompress
 from .lowering.finishing import finish, prepared, taps
 from .lowering.fusions import HOSTED, PATTERNS
 from .lowering.lowering import Lowering
@@ -76,7 +78,8 @@ class OnednnBackend:
     def why_not(self, ops: Sequence[Op]) -> str | None:
         """The reason of the first op that no primitive can do, as far as the known shapes tell."""
         for op in ops:
-            reason = None if op.kind in HOSTED and len(ops) > 1 else table.why_not(op)
+            hosted = len(ops) > 1 and (op.kind in HOSTED or may_decompress(op))
+            reason = None if hosted else table.why_not(op)
             if reason is not None:
                 return reason
         return None
@@ -306,9 +309,11 @@ def _change(step: AnyStep) -> str:
 
 def _is_proven(step: AnyStep) -> bool:
     """Whether the fuzzers have covered what a step runs; what runs on the host is no kernel of the library."""
-    return not isinstance(step, Step) or is_proven(
-        step.desc.engine.lib, step.desc.function, step.implementation
-    )
+    if not isinstance(step, Step):
+        return True
+    asked = step.desc.asked
+    kind = asked.swept_as if isinstance(asked, Descriptor) else step.desc.function
+    return is_proven(step.desc.engine.lib, kind, step.implementation)
 
 
 def _opaque_inputs(request: CompileRequest) -> Mapping[int, OpaqueLayout]:

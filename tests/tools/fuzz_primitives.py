@@ -20,7 +20,7 @@ import random
 import sys
 
 from children import restarted
-from guarded import GuardedMemory, dense, offsets
+from guarded import GuardedMemory, dense, offsets, size_of
 from wide_draws import SHARE
 
 
@@ -81,7 +81,7 @@ def attempt(engine, desc, trial):
     for number, (where, array) in trial.inputs.items():
         own = layout(where)
         places, _ = offsets(own)
-        sums = own.nbytes != (int(places.max()) + 1) * own.itemsize
+        sums = own.nbytes != size_of(own.data_type, int(places.max()) + 1)
         sums = sums and (own.strides is None or "convolution" in trial.function)
         if number == Arg.WEIGHTS and sums:
             # A layout with sums at its end, which only the library's reorder makes.
@@ -164,7 +164,7 @@ def child(args) -> None:
         except Undrawn:
             continue
         tag = {"n": number, "seed": args.seed, "family": family, "impl": "describing", "q": trial.q}
-        tag["function"] = trial.function
+        tag["function"] = trial.descriptor.swept_as
         if args.which == "trusted" and unaskable(trial.descriptor):
             continue
         log.write(json.dumps({"begin": tag}) + "\n")

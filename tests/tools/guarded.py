@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from onednn_graph.backends.onednn.library.enumerators import Query
+from onednn_graph.backends.onednn.library.loading import LATER_DATA_TYPES
 from onednn_graph.graph.runtime.arrays import numpy_type
 
 PAGE, GUARD = 4096, 512
@@ -127,6 +128,13 @@ def offsets(desc):
     return np.broadcast_to(places, padded), padding
 
 
+def size_of(data_type, count):
+    """Bytes of so many elements; two of 4 bits share one."""
+    if data_type in LATER_DATA_TYPES:
+        return -(-count // 2)
+    return count * numpy_type(data_type).itemsize
+
+
 class GuardedMemory(Guarded):
     """An argument's memory between two guard zones, poisoned where no element lies."""
 
@@ -142,12 +150,21 @@ class GuardedMemory(Guarded):
     def prepare(self) -> None:
         """As before the primitive runs."""
         self.inside[:] = POISON
-        if self.array is not None:
+        if self.desc.data_type in LATER_DATA_TYPES:
+            self._put_halves()
+        elif self.array is not None:
             self.elements[self.places[self.padding]] = 0
             with np.errstate(all="ignore"):
                 values = self.array.astype(np.float32) if self.dtype.itemsize < 4 else self.array
                 self.elements[self.places[~self.padding]] = values.astype(self.dtype).ravel()
         self.before = self.inside.copy()
+
+    def _put_halves(self):
+        """Two elements of an input in each byte, the first in the lower half."""
+        halves = np.stack([self.inside & 15, self.inside >> 4], -1).ravel()
+        halves[self.places[self.padding]] = 0
+        halves[self.places[~self.padding]] = self.array.astype(np.int8).ravel().view(np.uint8) & 15
+        self.inside[:] = halves[::2] | halves[1::2] << 4
 
     def read(self):
         return self.elements[self.places[~self.padding]].astype(np.float64).reshape(self.desc.shape)

@@ -24,13 +24,20 @@ from onednn_graph.backends.onednn.library.descriptors import (
 from onednn_graph.backends.onednn.library.enumerators import (
     Algorithm,
     Arg,
+    FpmathMode,
     NormalizationFlags,
     Propagation,
     Query,
 )
 from onednn_graph.backends.onednn.library.loading import DATA_TYPES, dims
 from onednn_graph.backends.onednn.library.memory import MemoryDesc
-from onednn_graph.backends.onednn.library.primitive import PostOp, PrimitiveAttributes, described
+from onednn_graph.backends.onednn.library.primitive import (
+    Decompression,
+    Grouping,
+    PostOp,
+    PrimitiveAttributes,
+    described,
+)
 from onednn_graph.ops.data_types import DataType as D
 from primitive_formulas import BINARY, ELTWISE, FORMULAS
 from trial_maker import Trial, blocked_tags
@@ -116,7 +123,35 @@ class PrimitiveProblem:
         ]
         scales = {ATTRIBUTES[side]: one["mask"] for side, one in self.told.get("scales", {}).items()}
         points = {ATTRIBUTES[side]: 0 for side in self.told.get("zero_points", ())}
-        return PrimitiveAttributes(self.engine.lib, post_ops=post, scales=scales, zero_points=points)
+        return PrimitiveAttributes(
+            self.engine.lib, post_ops=post, scales=scales, zero_points=points, **self._decompression
+        )
+
+    @property
+    def _decompression(self):
+        """How weights are decompressed, if they are."""
+        told = self.told.get("decompression")
+        if told is None:
+            return {}
+        scales, points = (
+            Grouping(told[name]["mask"], tuple(told[name]["group"]), D(told[name]["type"]))
+            if name in told
+            else None
+            for name in ("scales", "points")
+        )
+        return {"decompression": Decompression(scales, points), "fpmath": FpmathMode[told["as"]]}
+
+    def _decompressed(self, weights, inputs):
+        """What the weights stand for; the scales and zero points become inputs."""
+        told = self.told.get("decompression", {})
+        for name, number in (("points", Arg.ATTR_ZERO_POINTS), ("scales", Arg.ATTR_SCALES)):
+            if name in told:
+                array = np.array(told[name]["values"], np.float64)
+                desc = self.desc({"type": told[name]["type"], "shape": array.shape, "layout": "rows"})
+                inputs[number | Arg.WEIGHTS] = (desc, array)
+                spread = array.repeat(weights.shape[-2] // array.shape[0], 0)
+                weights = weights * spread if name == "scales" else weights - spread
+        return weights
 
     @cached_property
     def descriptor(self):
@@ -198,6 +233,8 @@ class PrimitiveProblem:
         taken = dict(arrays)
         if "src" in taken:
             taken["src"] = (taken["src"] - points.get("src", 0)) * scales.get("src", 1.0)
+        if "weights" in taken:
+            taken["weights"] = self._decompressed(taken["weights"], inputs)
         y = FORMULAS[self.function](self, **taken)
         if "weights" in scales:
             own = scales["weights"]
@@ -275,9 +312,35 @@ def told_of(trial):
         inverse[number]: int(trial.inputs[Arg.ATTR_ZERO_POINTS | number][1][0])
         for number in attributes.zero_points
     }
-    return told | {
-        name: kept for name, kept in (("post_ops", post), ("scales", scales), ("zero_points", points)) if kept
-    }
+    grouped = _grouped(attributes, trial)
+    parts = (
+        ("post_ops", post),
+        ("scales", scales),
+        ("zero_points", points),
+        ("decompression", grouped),
+    )
+    return told | {name: kept for name, kept in parts if kept}
+
+
+def _grouped(attributes, trial):
+    """How weights are decompressed: by name the mask, the group, and the numbers as they lie in memory."""
+    how = attributes.decompression
+    if how is None:
+        return {}
+    told = {"as": attributes.fpmath.name}
+    for name, one, number in (
+        ("scales", how.scales, Arg.ATTR_SCALES),
+        ("points", how.points, Arg.ATTR_ZERO_POINTS),
+    ):
+        if one is not None:
+            values = trial.inputs[number | Arg.WEIGHTS][1]
+            told[name] = {
+                "mask": one.mask,
+                "group": list(one.group),
+                "type": one.data_type.value,
+                "values": values.tolist(),
+            }
+    return told
 
 
 def in_blocks(lib, shape, kind, number):

@@ -6,6 +6,7 @@ the library is exact here; functions that are not, and types that round, are com
 
 from __future__ import annotations
 
+import trials_decompression as decompression
 import trials_elementwise as elementwise
 import trials_sums as sums
 import trials_windows as windows
@@ -30,6 +31,7 @@ FAMILIES = {
     "prelu": elementwise.prelu,
     "prelu_backward": lambda m: elementwise.prelu(m, True),
     "matmul": sums.matmul,
+    "decompression": decompression.matmul,
     "convolution": windows.convolution,
     "convolution_backward_data": lambda m: windows.convolution(m, "convolution_backward_data"),
     "deconvolution": lambda m: windows.convolution(m, "deconvolution_forward"),

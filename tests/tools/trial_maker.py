@@ -21,7 +21,13 @@ from onednn_graph.ops.errors import LibraryError
 FLOATS = (D.f32, D.bf16, D.f16)
 
 
-LIMITS = {D.u8: (0, 255), D.s8: (-128, 127), D.s32: (-(2**31), 2**31 - 1)}
+LIMITS = {
+    D.u8: (0, 255),
+    D.s8: (-128, 127),
+    D.s32: (-(2**31), 2**31 - 1),
+    D.s4: (-8, 7),
+    D.u4: (0, 15),
+}
 
 
 RELATIVE = {D.f32: 2e-6, D.bf16: 2**-8, D.f16: 2**-11}
@@ -230,7 +236,9 @@ class Maker:
 
     # --- attributes ---
 
-    def attributes(self, shape, dst, links=True, scales=None, points=None, order=None, channel=1):
+    def attributes(
+        self, shape, dst, links=True, scales=None, points=None, order=None, channel=1, **decompression
+    ):
         """Post-ops as the lowerings make them: attributes, arguments, what they do to the result, words."""
         post, inputs, todo, words = [], {}, [], []
         count = self.rng.choice([0, 0, 0, 1, 1, 2, 3]) if links else 0
@@ -269,7 +277,7 @@ class Maker:
             zero[argument] = 0
             desc = MemoryDesc.strided(self.lib, (1,), D.s32, (1,))
             inputs[Arg.ATTR_ZERO_POINTS | argument] = (desc, np.array([float(value)]))
-        made = PrimitiveAttributes(self.lib, post_ops=post, scales=masks, zero_points=zero)
+        made = PrimitiveAttributes(self.lib, post_ops=post, scales=masks, zero_points=zero, **decompression)
 
         def after(result):
             for what, array in todo:

@@ -12,8 +12,17 @@ from typing import Any
 from ....ops.records import frozen
 
 GROUP_NORMALIZATION = "group normalization"
-SINCE = {GROUP_NORMALIZATION: "dnnl_group_normalization_forward_primitive_desc_create"}
-"""What came after 3.2 and is used → a function that is there with it."""
+DECOMPRESSION = "products that decompress weights"
+SINCE = {
+    GROUP_NORMALIZATION: ("dnnl_group_normalization_forward_primitive_desc_create",),
+    DECOMPRESSION: (
+        "dnnl_primitive_attr_set_fpmath_mode_v2",
+        "dnnl_primitive_attr_set_scales",
+        "dnnl_primitive_attr_set_zero_points",
+    ),
+}
+"""What came after 3.2 and is used → functions that are there with it. For which types, groups and CPUs there is a kernel
+that decompresses is what the library says when it is asked for one."""
 
 
 @frozen(kw_only=True)
@@ -33,5 +42,5 @@ def capabilities_of(c: Any) -> Capabilities:
     """What a loaded library exports."""
     return Capabilities(
         graph_api=hasattr(c, "dnnl_graph_graph_create"),
-        later=frozenset(name for name, function in SINCE.items() if hasattr(c, function)),
+        later=frozenset(name for name, needed in SINCE.items() if all(hasattr(c, one) for one in needed)),
     )

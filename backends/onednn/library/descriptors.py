@@ -14,7 +14,7 @@ from attrs import fields
 
 from ....ops.records import frozen
 from .enumerators import Algorithm, NormalizationFlags, Propagation
-from .loading import dims
+from .loading import LATER_DATA_TYPES, dims
 from .memory import MemoryDesc
 from .primitive import NativeEngine, PrimitiveAttributes, PrimitiveDesc, described
 
@@ -32,6 +32,15 @@ class Descriptor:
 
     function: ClassVar[str]
     attributes: PrimitiveAttributes
+
+    @property
+    def swept_as(self) -> str:
+        """What sweeps count it as: its function, or one of its own for what few libraries have, as packed weights."""
+        packed = self.attributes.decompression is not None or any(
+            isinstance(one, MemoryDesc) and one.data_type in LATER_DATA_TYPES
+            for one in (getattr(self, field.name) for field in fields(type(self)))
+        )
+        return f"{self.function}_of_packed_weights" if packed else self.function
 
     def arguments(self, engine: NativeEngine) -> tuple[object, ...]:
         """What the library's function takes, in order."""

@@ -48,6 +48,8 @@ DATA_TYPES: dict[DataType, int] = {
     DataType.boolean: 8,
 }
 """`dnnl_data_type_t`."""
+LATER_DATA_TYPES: dict[DataType, int] = {DataType.s4: 11, DataType.u4: 12}
+"""Those that came after 3.2; two elements share a byte, the first in the lower half."""
 
 STATUSES = (
     "success",

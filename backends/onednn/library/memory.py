@@ -14,10 +14,13 @@ from ....ops.data_types import DataType
 from ....ops.errors import LibraryError
 from ....ops.records import frozen
 from .enumerators import Query
-from .loading import DATA_TYPES, FORMAT_TAG_ANY, Dims, Library, dims
+from .loading import DATA_TYPES, FORMAT_TAG_ANY, LATER_DATA_TYPES, Dims, Library, dims
 
-TYPES_BY_NUMBER = {number: data_type for data_type, number in DATA_TYPES.items()}
-ITEM_SIZES = {data_type: numpy_type(data_type).itemsize for data_type in DATA_TYPES}
+TYPE_NUMBERS = DATA_TYPES | LATER_DATA_TYPES
+"""`dnnl_data_type_t` of all types that a descriptor may have."""
+TYPES_BY_NUMBER = {number: data_type for data_type, number in TYPE_NUMBERS.items()}
+ITEM_SIZES = {data_type: numpy_type(data_type).itemsize for data_type in TYPE_NUMBERS}
+"""Bytes that an element takes at most: two of 4 bits share one."""
 
 
 _ANY, _BLOCKED = 1, 2
@@ -117,7 +120,7 @@ class MemoryDesc:
                 "dnnl_memory_desc_create_with_tag",
                 len(shape),
                 dims(tuple(shape)),
-                DATA_TYPES[data_type],
+                TYPE_NUMBERS[data_type],
                 FORMAT_TAG_ANY,
             ),
         )
@@ -157,6 +160,12 @@ class MemoryDesc:
         """Sizes of the inner blocks; none of a plain layout."""
         count = self._query_int(Query.inner_nblks_s32)
         return self._query_dims(Query.inner_blks)[:count] if count else ()
+
+    @cached
+    def block_axes(self) -> tuple[int, ...]:
+        """The axis of each inner block."""
+        count = len(self.blocks)
+        return self._query_dims(Query.inner_idxs)[:count] if count else ()
 
     @cached
     def _outer_strides(self) -> tuple[int, ...]:
@@ -253,8 +262,7 @@ class MemoryDesc:
         rank = self._rank
         if rank == 0:
             return ""
-        blocks = self.blocks
-        axes = self._query_dims(Query.inner_idxs)[: len(blocks)] if blocks else ()
+        blocks, axes = self.blocks, self.block_axes
         types = (self._query_int(Query.data_type), self._query_int(Query.format_kind))
         return repr((*types, self.shape, self._padded, self._outer_strides, blocks, axes, self.nbytes))
 
@@ -275,7 +283,7 @@ class MemoryDesc:
 
     @property
     def itemsize(self) -> int:
-        """Bytes of an element."""
+        """Bytes of an element; of 4 bits, of two."""
         return ITEM_SIZES[self.data_type]
 
     @cached
@@ -302,7 +310,7 @@ class MemoryDesc:
         strides, blocks = self._outer_strides, self.blocks
         if not strides:
             return "any"
-        axes = self._query_dims(Query.inner_idxs)[: len(blocks)] if blocks else ()
+        axes = self.block_axes
         letters = "abcdefghijkl"[: self._rank]
         outer = sorted(range(self._rank), key=lambda axis: (-strides[axis], axis))
         return "".join(letters[a].upper() if a in axes else letters[a] for a in outer) + "".join(
@@ -320,7 +328,7 @@ def _strided(
     """One object for all tensors that lie in one way: a plan asks for the same ones many times."""
     _check_sizes(shape)
     name = "dnnl_memory_desc_create_with_strides"
-    return MemoryDesc(lib, lib.new(name, len(shape), dims(shape), DATA_TYPES[data_type], dims(strides)))
+    return MemoryDesc(lib, lib.new(name, len(shape), dims(shape), TYPE_NUMBERS[data_type], dims(strides)))
 
 
 def _check_sizes(shape: Sequence[int]) -> None:

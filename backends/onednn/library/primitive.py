@@ -9,7 +9,8 @@ from ctypes import c_char_p, c_void_p
 from ....graph.runtime.cached import cached
 from ....graph.runtime.locking import foreign_locks
 from ....ops.records import frozen
-from .enumerators import Algorithm, FpmathMode, Query
+from ....ops.data_types import DataType
+from .enumerators import Algorithm, Arg, FpmathMode, Query
 from .loading import (
     ENGINE_CPU,
     LAST_IMPL_REACHED,
@@ -17,9 +18,10 @@ from .loading import (
     STREAM_DEFAULT_FLAGS,
     SUCCESS,
     Library,
+    dims,
     load,
 )
-from .memory import MemoryDesc
+from .memory import TYPE_NUMBERS, MemoryDesc
 
 
 class NativeEngine:
@@ -129,6 +131,33 @@ class PostOp:
     operand: MemoryDesc | None = None
 
 
+@frozen
+class Grouping:
+    """Which elements of a product's weights share a number.
+
+    Attributes:
+        mask: the axes along which there are several numbers.
+        group: how many rows and columns share one; empty where the mask tells all.
+        data_type: of the numbers.
+    """
+
+    mask: int
+    group: tuple[int, ...]
+    data_type: DataType
+
+
+@frozen
+class Decompression:
+    """How a product of real numbers makes such of integers that are its weights: (q − zp) · scale.
+
+    Attributes:
+        scales, points: by which elements share one; no zero points where all are zero.
+    """
+
+    scales: Grouping
+    points: Grouping | None
+
+
 class PrimitiveAttributes:
     """`dnnl_primitive_attr_t` with a user scratchpad.
 
@@ -137,6 +166,7 @@ class PrimitiveAttributes:
         fpmath: what f32 may be multiplied as.
         post_ops: in order.
         scales, zero_points: argument → mask of the axes along which there is one each; 0 for one in all.
+        decompression: of weights that are integers where the rest is real; of libraries that have it.
     """
 
     def __init__(
@@ -146,11 +176,13 @@ class PrimitiveAttributes:
         post_ops: Sequence[PostOp] = (),
         scales: Mapping[int, int] | None = None,
         zero_points: Mapping[int, int] | None = None,
+        decompression: Decompression | None = None,
     ) -> None:
         self.lib = lib
         self.fpmath = fpmath
         self.post_ops = tuple(post_ops)
         self.scales, self.zero_points = dict(scales or {}), dict(zero_points or {})
+        self.decompression = decompression
         self.handle = lib.new("dnnl_primitive_attr_create")
         self._set("dnnl_primitive_attr_set_scratchpad_mode", SCRATCHPAD_USER)
         self._set("dnnl_primitive_attr_set_fpmath_mode", fpmath)
@@ -158,10 +190,21 @@ class PrimitiveAttributes:
             self._set("dnnl_primitive_attr_set_scales_mask", argument, mask)
         for argument, mask in self.zero_points.items():
             self._set("dnnl_primitive_attr_set_zero_points_mask", argument, mask)
+        if decompression is not None:
+            self._set("dnnl_primitive_attr_set_fpmath_mode_v2", fpmath, 1)
+            self._group("dnnl_primitive_attr_set_scales", decompression.scales)
+            if decompression.points is not None:
+                self._group("dnnl_primitive_attr_set_zero_points", decompression.points)
         if post_ops:
             self._append(post_ops)
 
-    def _set(self, function: str, *values: int) -> None:
+    def _group(self, function: str, grouping: Grouping) -> None:
+        """Says which weights share a scale or a zero point."""
+        group = dims(grouping.group) if grouping.group else None
+        number = TYPE_NUMBERS[grouping.data_type]
+        self._set(function, Arg.WEIGHTS, grouping.mask, len(grouping.group), group, number)
+
+    def _set(self, function: str, *values: object) -> None:
         self.lib.check(getattr(self.lib.c, function)(self.handle, *values), function)
 
     def _append(self, post_ops: Sequence[PostOp]) -> None:

@@ -1,6 +1,6 @@
 """Prototypes of the library's C functions, all of which return a status: argument types by name.
 
-Source: `dnnl.h` of oneDNN 3.2, and of 3.3 for what is later.
+Source: `dnnl.h` of oneDNN 3.2, and of 3.3 and 3.5 for what is later.
 """
 
 from __future__ import annotations
@@ -314,7 +314,11 @@ PROTOTYPES: dict[str, tuple[Any, ...]] = {
     ),
 }
 
+_GROUPED = (c_void_p, c_int, c_int, c_int, _DIMS, c_int)
 LATER_PROTOTYPES: dict[str, tuple[Any, ...]] = {
+    "dnnl_primitive_attr_set_fpmath_mode_v2": (c_void_p, c_int, c_int),
+    "dnnl_primitive_attr_set_scales": _GROUPED,
+    "dnnl_primitive_attr_set_zero_points": _GROUPED,
     "dnnl_group_normalization_forward_primitive_desc_create": (
         _OUT,
         c_void_p,

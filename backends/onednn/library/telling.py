@@ -11,7 +11,7 @@ from attrs import fields
 
 from .descriptors import Descriptor
 from .memory import MemoryDesc
-from .primitive import PostOp, PrimitiveAttributes, PrimitiveDesc
+from .primitive import Decompression, Grouping, PostOp, PrimitiveAttributes, PrimitiveDesc
 
 
 def told(value: object) -> Any:
@@ -32,7 +32,12 @@ def told(value: object) -> Any:
         return ["primitive", value.function, value.implementation, told(value.asked)]
     if isinstance(value, PrimitiveAttributes):
         masks = [sorted(value.scales.items()), sorted(value.zero_points.items())]
-        return ["attributes", int(value.fpmath), told(value.post_ops), told(masks)]
+        grouped = [] if value.decompression is None else [told(value.decompression)]
+        return ["attributes", int(value.fpmath), told(value.post_ops), told(masks), *grouped]
+    if isinstance(value, Decompression):
+        return ["decompression", told(value.scales), told(value.points)]
+    if isinstance(value, Grouping):
+        return [value.mask, list(value.group), value.data_type.value]
     if isinstance(value, PostOp):
         return ["post-op", int(value.algorithm), value.alpha, value.beta, told(value.operand)]
     if isinstance(value, Descriptor):

@@ -81,7 +81,7 @@ def why_not(table: Mapping[str, Lowered], op: Op) -> str | None:
             continue
         unknown = unknown_to_library(tensor, port.name)
         if unknown is not None:
-            return unknown
+            return lowered.why_not(op) or unknown
         if tensor.shape is not None and 0 in tensor.shape and not lowered.takes_empty:
             return f"nothing is computed: '{port.name}' has no elements"
     return lowered.why_not(op)

@@ -11,8 +11,11 @@ from collections.abc import Callable, Mapping, Sequence
 from ....graph.model.op import Op
 from ....graph.model.topology import Topology
 from ....ops.records import frozen
+from .decompression import may_decompress
 from .links import MOST_LINKS, Link, bias_gradients, swish
 
+COMPRESSED = ("MatMul", "TypeCast")
+"""Kinds before which weights in groups may be made real: a product, and a cast before it."""
 Refusal = Callable[[Op, Link], str | None]
 """Why the primitive of an op does not take along what follows it, or None where it does."""
 
@@ -98,7 +101,9 @@ def _take_before(
     """Adds the ops that make inputs of `op` alone, and those before them, at most so many one after another."""
     for tensor in op.inputs if most else ():
         producer = topology.producer(tensor)
-        if producer is None or producer.kind not in kinds or producer in found:
+        if producer is None or producer in found:
+            continue
+        if producer.kind not in kinds and not (op.kind in COMPRESSED and may_decompress(producer)):
             continue
         if all(reader is op for reader in topology.readers(tensor)):
             found.append(producer)

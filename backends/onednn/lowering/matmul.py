@@ -15,9 +15,11 @@ from ....ops.matmul import matrix_shapes
 from ....ops.records import frozen
 from ..library.descriptors import MatMul
 from ..library.enumerators import Arg, Query
+from ..library.loading import LATER_DATA_TYPES
 from ..library.memory import MemoryDesc
 from ..plan.steps import Buffer
 from ..plan.unfit import Unfit
+from .decompression import MODES, Packed, brought, packed_weights
 from .links import Link, result_of
 from .long_sums import PRODUCTS, check_products
 from .lowering import Lowered, Lowering
@@ -37,6 +39,7 @@ class Operands:
         scales: argument → mask and scales, of factors that are integers. zero_points: argument → value.
         mixed: whether integers stand behind one factor alone, so that both are real.
         folded: whether the rows of all batches are in one axis; the factors are, `matrix` is as it was.
+        packed: the weights, where they are integers in groups that the product decompresses.
     """
 
     matrix: tuple[int, ...]
@@ -47,6 +50,7 @@ class Operands:
     zero_points: Mapping[int, int]
     mixed: bool
     folded: bool = False
+    packed: Packed | None = None
 
     @property
     def meets_one_matrix(self) -> bool:
@@ -76,6 +80,10 @@ class Operands:
             post_ops.add_scales(argument, values, mask)
         for argument, value in self.zero_points.items():
             post_ops.add_zero_point(argument, value)
+        if self.packed is not None:
+            rank = len(self.weights.desc.shape)
+            how, mode = self.packed.decompression(rank), MODES[self.src.desc.data_type]
+            post_ops.add_decompression(how, mode, self.packed.scales, self.packed.points)
         post_ops.add_links(links)
         return post_ops
 
@@ -92,8 +100,11 @@ class Operands:
     def free_weights(self, low: Lowering, weights: LogicalTensor) -> MemoryDesc:
         """What to ask for as the weights: constant ones are brought to the layout that the library likes best, once."""
         desc = self.weights.desc
+        if self.packed is not None:
+            weights = self.packed.dequantize.inputs[0]
         one_matrix = max(desc.shape[:-2], default=1) == 1
         free = low.edges.is_constant(weights) and not self.mixed and one_matrix
+        free = free and desc.data_type not in LATER_DATA_TYPES  # in one layout, which has no copy
         return low.layouts.any(desc.shape, desc.data_type) if free else desc
 
 
@@ -116,16 +127,24 @@ def matmul(low: Lowering, op: Op, links: Sequence[Link]) -> None:
         product = product.in_rows(low)
     post_ops = product.post_ops(low, output, links)
     bias = product.bias
-    desc = low.chooser.describe(
-        MatMul(
-            src=product.src.desc,
-            weights=product.free_weights(low, op.inputs[1]),
-            bias=None if bias is None else bias.desc,
-            dst=product.target(low, output, result, links),
-            attributes=post_ops.attributes(),
-        )
+    asked = MatMul(
+        src=product.src.desc,
+        weights=product.free_weights(low, op.inputs[1]),
+        bias=None if bias is None else bias.desc,
+        dst=product.target(low, output, result, links),
+        attributes=post_ops.attributes(),
     )
-    weights = low.emitter.bring("weights", product.weights, desc.memory_desc(Query.weights_md))
+    if product.packed is None:
+        desc = low.chooser.describe(asked)
+    else:
+        choice = low.chooser.find(asked)
+        if choice.desc is None:
+            reason = "; ".join(choice.passed_over) or "the library has none"
+            raise Unfit(f"no product decompresses the weights here, which are expanded instead: {reason}")
+        desc = choice.desc
+        low.notes.ways.append(product.packed.told)
+    bring = partial(low.emitter.bring, "weights") if product.packed is None else partial(brought, low)
+    weights = bring(product.weights, desc.memory_desc(Query.weights_md))
     arguments = [(Arg.SRC, product.src), (Arg.WEIGHTS, weights), *post_ops.arguments]
     low.single("matmul", desc, arguments if bias is None else [*arguments, (Arg.BIAS, bias)], result)
     _shape_back(low, result, output.dims or (1,))
@@ -138,6 +157,8 @@ def _normalised(low: Lowering, op: Op, a_shape: Sequence[int], b_shape: Sequence
         a_shape, b_shape: of the factors as matrices.
     """
     rank, factors = max(len(a_shape), len(b_shape)), op.inputs[:2]
+    if low.tensors.way.decompresses:
+        return _compressed(low, op, a_shape, b_shape)
     integers = [low.tensors.quantized(tensor) for tensor in factors]
     both = all(integers)
     if both:
@@ -155,17 +176,44 @@ def _normalised(low: Lowering, op: Op, a_shape: Sequence[int], b_shape: Sequence
         else:
             matrices.append(_matrix(low, low.tensors.plain(tensor), rank, turned, argument))
     bias_type = DataType.f32 if both else None
-    own = sum(len(tensor.dims) > 1 for tensor in factors)
-    output = op.outputs[0].dims
-    matrix = (*output[: len(output) - own], a_shape[-2], b_shape[-1])
     return Operands(
-        matrix=(1,) * (rank - len(matrix)) + matrix,
+        matrix=_result(op, a_shape, b_shape),
         src=matrices[0],
         weights=matrices[1],
         bias=low.tensors.aligned(op.inputs[2], rank, None, bias_type) if len(op.inputs) > 2 else None,
         scales=scales,
         zero_points=points,
         mixed=both != any(integers),
+    )
+
+
+def _result(op: Op, a_shape: Sequence[int], b_shape: Sequence[int]) -> tuple[int, ...]:
+    """Sizes of what the primitive makes: batches, rows and columns."""
+    own = sum(len(tensor.dims) > 1 for tensor in op.inputs[:2])
+    output, rank = op.outputs[0].dims, max(len(a_shape), len(b_shape))
+    matrix = (*output[: len(output) - own], a_shape[-2], b_shape[-1])
+    return (1,) * (rank - len(matrix)) + matrix
+
+
+def _compressed(low: Lowering, op: Op, a_shape: Sequence[int], b_shape: Sequence[int]) -> Operands:
+    """The operands, with weights that are integers in groups.
+
+    Raises:
+        Unfit: weights that are no such, or not so that the library takes them.
+    """
+    rank = len(a_shape)
+    turned = op.attributes.flag("transpose_a") and len(op.inputs[0].dims) > 1
+    src = _matrix(low, low.tensors.plain(op.inputs[0]), rank, turned, Arg.SRC)
+    packed = packed_weights(low, op, turned=op.attributes.flag("transpose_b"), halves=False)
+    return Operands(
+        matrix=_result(op, a_shape, b_shape),
+        src=src,
+        weights=_matrix(low, packed.integers, rank, False, Arg.WEIGHTS),
+        bias=low.tensors.aligned(op.inputs[2], rank) if len(op.inputs) > 2 else None,
+        scales={},
+        zero_points={},
+        mixed=False,
+        packed=packed,
     )
 
 

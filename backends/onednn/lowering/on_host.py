@@ -19,7 +19,7 @@ from .tensors import host_array, unknown_to_library
 def on_host(low: Lowering, op: Op) -> None:
     """The op as a step on the host, on plain arrays in the types that it declares."""
     since = len(low.emitter.steps)
-    inputs = [_input(low, t) for t in op.inputs]
+    inputs = [host_input(low, t) for t in op.inputs]
     outputs = [_output(low, t) for t in op.outputs]
     ins = tuple(as_plain(t) for t in op.inputs)
     outs = tuple(as_plain(t) for t in op.outputs)
@@ -43,7 +43,8 @@ def on_host(low: Lowering, op: Op) -> None:
     low.emitter.belongs_to(op.id, since)
 
 
-def _input(low: Lowering, tensor: LogicalTensor) -> tuple[Buffer, HostArray]:
+def host_input(low: Lowering, tensor: LogicalTensor) -> tuple[Buffer, HostArray]:
+    """Where a step on the host reads a tensor, and how it sees that; of types that no primitive takes, too."""
     if unknown_to_library(tensor) is None:
         buffer = low.tensors.plain(tensor, tensor.data_type)
         return buffer, host_array(tensor, buffer.desc.strides or ())

@@ -16,9 +16,9 @@ from ....graph.model.op import Op
 from ....graph.runtime.arrays import Array
 from ....ops.data_types import DataType
 from ....ops.records import frozen
-from ..library.enumerators import Algorithm, Arg
+from ..library.enumerators import Algorithm, Arg, FpmathMode
 from ..library.memory import MemoryDesc
-from ..library.primitive import PostOp, PrimitiveAttributes
+from ..library.primitive import Decompression, PostOp, PrimitiveAttributes
 from ..plan.plan import Buffer
 from ..plan.unfit import Unfit
 from .common_axes import CommonAxes
@@ -164,6 +164,8 @@ class PostOps:
         self._operands: list[tuple[int, Buffer]] = []
         self._scales: dict[int, tuple[int, Sequence[float]]] = {}
         self._points: dict[int, int] = {}
+        self._decompression: tuple[Decompression, FpmathMode] | None = None
+        self._grouped: list[tuple[int, Buffer]] = []
         self._linear: int | None = None
 
     # --- one by one ----------------------------------------------------------------------------------
@@ -189,6 +191,15 @@ class PostOps:
         """A zero point of an argument; returns the place of the value."""
         self._points[argument] = value
         return Arg.ATTR_ZERO_POINTS | argument
+
+    def add_decompression(
+        self, how: Decompression, fpmath: FpmathMode, scales: Buffer, points: Buffer | None
+    ) -> None:
+        """How the weights become real numbers, and the scales and zero points for that."""
+        self._decompression = how, fpmath
+        self._grouped = [(Arg.ATTR_SCALES | Arg.WEIGHTS, scales)]
+        if points is not None:
+            self._grouped.append((Arg.ATTR_ZERO_POINTS | Arg.WEIGHTS, points))
 
     # --- what follows an op --------------------------------------------------------------------------
 
@@ -291,7 +302,7 @@ class PostOps:
             (Arg.ATTR_ZERO_POINTS | argument, self._low.layouts.constant(np.asarray([value], np.int32)))
             for argument, value in self._used_points.items()
         ]
-        return [*self._operands, *scales, *points]
+        return [*self._operands, *scales, *points, *self._grouped]
 
     @property
     def _used_points(self) -> dict[int, int]:
@@ -304,7 +315,9 @@ class PostOps:
             Unfit: the library has no such post-ops.
         """
         masks = {argument: mask for argument, (mask, _) in self._scales.items()}
-        return self._low.chooser.attributes(self._chain, masks, dict.fromkeys(self._used_points, 0))
+        how, fpmath = self._decompression or (None, None)
+        points = dict.fromkeys(self._used_points, 0)
+        return self._low.chooser.attributes(self._chain, masks, points, how, fpmath)
 
 
 def folded(low: Lowering, op: Op) -> tuple[Buffer, Buffer]:

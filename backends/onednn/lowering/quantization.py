@@ -9,9 +9,11 @@ import numpy as np
 from ....graph.model.op import Op
 from ....ops.data_types import DataType
 from ..library.enumerators import Arg
+from ..library.loading import loaded_library
 from ..library.memory import packed
 from ..plan.steps import Buffer
 from ..plan.unfit import Unfit
+from .decompression import may_decompress
 from .integers import quantized_by_binary, rescaled
 from .links import Link, one_scale, zero_point_of
 from .lowering import Lowered, Lowering
@@ -104,11 +106,14 @@ def type_cast(low: Lowering, op: Op, links: Sequence[Link]) -> None:
 
 def dynamic_why_not(op: Op) -> str | None:
     """Groups and 4-bit integers, which reorders don't have."""
+    reason = None
     if op.attributes.string("qtype") == "per_group":
-        return "oneDNN's reorders have no scales per group"
-    if any(t.data_type not in PRIMITIVE_TYPES for t in op.inputs):
-        return "oneDNN's primitives are given no 4-bit integers"
-    return None
+        reason = "oneDNN's reorders have no scales per group"
+    elif any(t.data_type not in PRIMITIVE_TYPES for t in op.inputs):
+        reason = "oneDNN's reorders are given no 4-bit integers"
+    if reason is None or may_decompress(op):
+        return reason
+    return f"{reason}, and {loaded_library()} has no product that takes such weights as they are"
 
 
 LOWERED = {

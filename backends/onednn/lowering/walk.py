@@ -14,6 +14,7 @@ from ....graph.runtime.progress import progressing
 from ....ops.errors import LibraryError
 from ..plan.unfit import NoKernel, Unfit
 from .as_views import MOVES, is_part
+from .decompression import is_compressed, may_decompress
 from .fusions import REFUSALS
 from .links import BINARY, Link, chain, cut, in_integers, rounds_to_halves
 from .lowering import Lowered, Lowering, why_not
@@ -39,7 +40,7 @@ OTHERS = (Lies.result, Lies.dense, Lies.last, Lies.first)
 
 
 def _is_lazy(op: Op) -> bool:
-    return op.kind in LAZY or is_part(op)
+    return op.kind in LAZY or is_part(op) or may_decompress(op)
 
 
 def _rounds(way: Way, links: Sequence[Link]) -> bool:
@@ -165,6 +166,9 @@ class Walk:
             kinds.insert(0, Way(integers=True))
         if any(t.data_type in HALVES for t in (*op.inputs, *op.outputs)) and not rounds_to_halves(op):
             kinds.append(Way(through_f32=True))
+        if is_compressed(self._low, op):
+            halves = [Way(decompresses=True, through_f32=True)] if kinds[-1].through_f32 else []
+            kinds = [Way(decompresses=True), *halves, *kinds]
         if not how.channels_last:
             return kinds
         return [evolve(way, channels_last=last) for way in kinds for last in (True, False)]

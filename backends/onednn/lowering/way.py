@@ -28,6 +28,7 @@ class Way:
 
     Attributes:
         integers: a Dequantize is looked through.
+        decompresses: a product takes weights that are integers in groups as they are.
         through_f32: halves are computed in f32.
         channels_last: images are brought to that layout.
         references: the library's reference loops may run.
@@ -35,6 +36,7 @@ class Way:
     """
 
     integers: bool = False
+    decompresses: bool = False
     through_f32: bool = False
     channels_last: bool = False
     references: bool = False

@@ -17,6 +17,7 @@ from ..library.enumerators import FpmathMode
 from ..library.implementations import is_called
 from ..library.memory import MemoryDesc
 from ..library.primitive import (
+    Decompression,
     NativeEngine,
     PostOp,
     PrimitiveAttributes,
@@ -152,7 +153,11 @@ class Chooser:
         if reason is None and (self.op, name) in self.limits.barred:
             return f"{name} was found wrong for this op"
         proven_only = self.limits.proven_only
-        if reason is None and proven_only and not is_proven(self.engine.lib, features.function, name):
+        if (
+            reason is None
+            and proven_only
+            and not is_proven(self.engine.lib, features.descriptor.swept_as, name)
+        ):
             return f"no fuzzer has covered {name} of {features.function}"
         return reason
 
@@ -173,18 +178,23 @@ class Chooser:
         post_ops: Sequence[PostOp] = (),
         scales: Mapping[int, int] | None = None,
         zero_points: Mapping[int, int] | None = None,
+        decompression: Decompression | None = None,
+        fpmath: FpmathMode | None = None,
     ) -> PrimitiveAttributes:
         """Attributes of a primitive.
 
         Args:
             post_ops: in order.
             scales, zero_points: argument → mask.
+            decompression: of weights.
+            fpmath: what real numbers are multiplied as, if not as is allowed.
 
         Raises:
             Unfit: the library has none such.
         """
         try:
-            return PrimitiveAttributes(self.engine.lib, self.fpmath, post_ops, scales, zero_points)
+            mode = self.fpmath if fpmath is None else fpmath
+            return PrimitiveAttributes(self.engine.lib, mode, post_ops, scales, zero_points, decompression)
         except LibraryError as error:
             raise Unfit(str(error)) from error
 

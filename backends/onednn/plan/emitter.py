@@ -11,6 +11,7 @@ from ....graph.runtime.arrays import Array
 from ....ops.data_types import DataType
 from ..library import half
 from ..library.enumerators import Arg
+from ..library.loading import LATER_DATA_TYPES
 from ..library.memory import MemoryDesc
 from ..library.primitive import NativeEngine, PrimitiveDesc
 from .chooser import Chooser
@@ -154,7 +155,7 @@ class Emitter:
         Another layout, plain or blocked, and the other half are reached through a plain copy in the other type, or in
         f32, and gaps through a dense copy.
         """
-        if target.desc.has_more:
+        if target.desc.has_more or target.desc.data_type in LATER_DATA_TYPES:
             return False
         types = (source.desc.data_type, target.desc.data_type)
         plain = source.desc.strides is not None and target.desc.strides is not None

@@ -52,7 +52,7 @@ def fastest(options: CompileOptions) -> Callable[[Features], str | None] | None:
         return None
 
     def found(features: Features) -> str | None:
-        if not isinstance(features.descriptor, MEASURED):
+        if not isinstance(features.descriptor, MEASURED) or features.attributes.decompression is not None:
             return preferred(features)
         key = key_of(features)
         times = remembered(key)
