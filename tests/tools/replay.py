@@ -103,6 +103,7 @@ def _tuples(about):
 def child(args) -> None:
     from fuzz_primitives import attempt, packed_by
     from guarded import dense
+    from onednn_graph.backends.onednn.library.capabilities import DECOMPRESSION
     from onednn_graph.backends.onednn.library.descriptors import Reorder
     from onednn_graph.backends.onednn.library.enumerators import Query
     from onednn_graph.backends.onednn.library.memory import MemoryDesc
@@ -130,6 +131,8 @@ def child(args) -> None:
 
     def outcome(told):
         """How it ends, after its log says what it is about to do."""
+        if "decompression" in told and DECOMPRESSION not in engine.lib.capabilities.later:
+            return {"end": "not offered"}
         problem = PrimitiveProblem(engine, told)
         unasked = [
             rule.name

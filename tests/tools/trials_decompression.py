@@ -108,12 +108,12 @@ def _weights(m, shape, kind):
     """As the library likes them, by rows, or by columns; rows of 4 bits begin at whole bytes."""
     if m.rng.random() < 0.4:
         return m.any(shape, kind)
-    order = [*range(len(shape) - 2), len(shape) - 2, len(shape) - 1]
-    if kind not in LATER_DATA_TYPES and m.rng.random() < 0.4:
+    order = list(range(len(shape)))
+    halves = kind in LATER_DATA_TYPES
+    if m.rng.random() < 0.4 and not (halves and shape[-2] % 2):
         order[-1], order[-2] = order[-2], order[-1]
     last = shape[order[-1]]
-    step = last + last % 2 if kind in LATER_DATA_TYPES else last
-    strides = [0] * len(shape)
+    strides, step = [0] * len(shape), last + last % 2 * halves
     strides[order[-1]], strides[order[-2]] = 1, step
     for axis in reversed(order[:-2]):
         strides[axis] = step * shape[order[-2]]

@@ -21,8 +21,8 @@ SINCE = {
         "dnnl_primitive_attr_set_zero_points",
     ),
 }
-"""What came after 3.2 and is used → functions that are there with it. For which types, groups and CPUs there is a kernel
-that decompresses is what the library says when it is asked for one."""
+"""What came after 3.2 and is used → functions that are there with it. For which types, groups and CPUs there is a
+kernel that decompresses is what the library says when it is asked for one."""
 
 
 @frozen(kw_only=True)

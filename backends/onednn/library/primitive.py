@@ -8,8 +8,8 @@ from ctypes import c_char_p, c_void_p
 
 from ....graph.runtime.cached import cached
 from ....graph.runtime.locking import foreign_locks
-from ....ops.records import frozen
 from ....ops.data_types import DataType
+from ....ops.records import frozen
 from .enumerators import Algorithm, Arg, FpmathMode, Query
 from .loading import (
     ENGINE_CPU,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from ..library.loading import LATER_DATA_TYPES
 from .features import Features
 from .rule import Rule, Table
 from .shared import BELOW_THE_CPU, SATURATING
@@ -153,6 +154,17 @@ WRONG: Table = {
             "as the layout is that of (batch, row, 1, column) too: wrong from the second batch on and written far "
             "beyond the result, s8 (2, 1, 100, 48) by (1, 1, 48, 64) say, seen with 3.6",
             since=(3, 3),
+        ),
+        Rule(
+            name="halves-with-gaps",
+            implementation="brg_matmul",
+            condition="weights of 4 bits have gaps between their rows, as where these end within a byte",
+            applies=lambda features: (
+                features.weights.data_type in LATER_DATA_TYPES and features.weights.has_gaps
+            ),
+            seen="takes other weights for most columns: f32 (1, 512) by s4 (512, 3) of strides (4, 1), and u4 with 15 "
+            "to 129 columns",
+            since=(3, 13),
         ),
         Rule(
             name="operand-elsewhere",
