@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
+from attrs import evolve
 
 from ....graph.model.logical_tensor import LogicalTensor
 from ....graph.model.op import Op
@@ -21,10 +22,12 @@ from ....graph.runtime.arrays import Array, numpy_type
 from ....ops.data_types import DataType
 from ....ops.records import frozen
 from ..library.capabilities import DECOMPRESSION
+from ..library.descriptors import MatMul
 from ..library.enumerators import FpmathMode
 from ..library.loading import LATER_DATA_TYPES, load
 from ..library.memory import MemoryDesc
 from ..library.primitive import Decompression, Grouping
+from ..plan.measured_forms import Form, fastest_form, measures
 from ..plan.steps import Buffer, HostArray
 from ..plan.unfit import Unfit
 from .lowering import Lowering
@@ -85,9 +88,38 @@ def may_decompress(op: Op) -> bool:
     return known and source.shape is not None and len(source.shape) == 2
 
 
-def is_compressed(low: Lowering, op: Op) -> bool:
-    """Whether the weights of a product are such integers."""
-    return _dequantize(low, op) is not None
+def forms_of(low: Lowering, op: Op) -> tuple[Form, ...]:
+    """In which forms a product may take its weights as integers, the likely one first; none of other weights."""
+    dequantize = _dequantize(low, op)
+    if dequantize is None:
+        return ()
+    four_bits = dequantize.inputs[0].data_type in LATER_DATA_TYPES
+    return (Form.bytes, Form.halves) if four_bits and measures(low.request.options) else (Form.bytes,)
+
+
+def why_not_so(low: Lowering, asked: MatMul, packed: Packed, form: Form) -> str | None:
+    """Why another form of the weights is better, where times decide; None where none is, or nothing is known.
+
+    Args:
+        asked: the product with its weights in this form.
+    """
+    options, kind = low.request.options, packed.dequantize.inputs[0].data_type
+    if not measures(options):
+        return None
+    shape, attributes = asked.weights.shape, asked.attributes
+    real = low.chooser.attributes(attributes.post_ops, fpmath=attributes.fpmath)
+    free = {
+        Form.halves: (kind if kind in LATER_DATA_TYPES else None, attributes),
+        Form.bytes: (WIDENED.get(kind, kind), attributes),
+        Form.real: (asked.src.data_type, real),
+    }
+    rivals = {
+        one: evolve(asked, weights=low.layouts.any(shape, data_type), attributes=own)
+        for one, (data_type, own) in free.items()
+        if data_type is not None
+    }
+    best = fastest_form(low.engine, rivals, options) or form
+    return None if best is form else f"measured, weights as {best.value} are better here than as {form.value}"
 
 
 def _dequantize(low: Lowering, op: Op) -> Op | None:
@@ -100,12 +132,12 @@ def _dequantize(low: Lowering, op: Op) -> Op | None:
     return found if found is not None and may_decompress(found) else None
 
 
-def packed_weights(low: Lowering, op: Op, *, turned: bool, halves: bool) -> Packed:
+def packed_weights(low: Lowering, op: Op, *, turned: bool, form: Form) -> Packed:
     """The weights of a product as it takes them.
 
     Args:
         turned: whether the product reads them transposed.
-        halves: whether those of 4 bits stay two to a byte.
+        form: whether those of 4 bits stay two to a byte.
 
     Raises:
         Unfit: they are no integers in groups, or such as no product of the library takes.
@@ -120,7 +152,7 @@ def packed_weights(low: Lowering, op: Op, *, turned: bool, halves: bool) -> Pack
     count, _ = _numbers(dequantize, 1, turned)
     return Packed(
         dequantize=dequantize,
-        integers=_integers(low, source, turned, halves=halves),
+        integers=_integers(low, source, turned, halves=form is Form.halves),
         scales=_spread(low, dequantize, 1, turned, columns, DataType.f32),
         points=_points(low, dequantize, turned, columns),
         group=rows // count,

@@ -17,9 +17,10 @@ from ..library.descriptors import MatMul
 from ..library.enumerators import Arg, Query
 from ..library.loading import LATER_DATA_TYPES
 from ..library.memory import MemoryDesc
+from ..plan.measured_forms import Form
 from ..plan.steps import Buffer
 from ..plan.unfit import Unfit
-from .decompression import MODES, Packed, brought, packed_weights
+from .decompression import MODES, Packed, brought, packed_weights, why_not_so
 from .links import Link, result_of
 from .long_sums import PRODUCTS, check_products
 from .lowering import Lowered, Lowering
@@ -138,6 +139,10 @@ def matmul(low: Lowering, op: Op, links: Sequence[Link]) -> None:
         desc = low.chooser.describe(asked)
     else:
         choice = low.chooser.find(asked)
+        form = low.tensors.way.decompresses or Form.bytes
+        slower = why_not_so(low, asked, product.packed, form) if choice.desc is not None else None
+        if slower is not None:
+            raise Unfit(slower)
         if choice.desc is None:
             reason = "; ".join(choice.passed_over) or "the library has none"
             raise Unfit(f"no product decompresses the weights here, which are expanded instead: {reason}")
@@ -157,8 +162,8 @@ def _normalised(low: Lowering, op: Op, a_shape: Sequence[int], b_shape: Sequence
         a_shape, b_shape: of the factors as matrices.
     """
     rank, factors = max(len(a_shape), len(b_shape)), op.inputs[:2]
-    if low.tensors.way.decompresses:
-        return _compressed(low, op, a_shape, b_shape)
+    if low.tensors.way.decompresses is not None:
+        return _compressed(low, op, a_shape, b_shape, low.tensors.way.decompresses)
     integers = [low.tensors.quantized(tensor) for tensor in factors]
     both = all(integers)
     if both:
@@ -195,8 +200,10 @@ def _result(op: Op, a_shape: Sequence[int], b_shape: Sequence[int]) -> tuple[int
     return (1,) * (rank - len(matrix)) + matrix
 
 
-def _compressed(low: Lowering, op: Op, a_shape: Sequence[int], b_shape: Sequence[int]) -> Operands:
-    """The operands, with weights that are integers in groups.
+def _compressed(
+    low: Lowering, op: Op, a_shape: Sequence[int], b_shape: Sequence[int], form: Form
+) -> Operands:
+    """The operands, with weights that are integers in groups, in this form.
 
     Raises:
         Unfit: weights that are no such, or not so that the library takes them.
@@ -204,7 +211,7 @@ def _compressed(low: Lowering, op: Op, a_shape: Sequence[int], b_shape: Sequence
     rank = len(a_shape)
     turned = op.attributes.flag("transpose_a") and len(op.inputs[0].dims) > 1
     src = _matrix(low, low.tensors.plain(op.inputs[0]), rank, turned, Arg.SRC)
-    packed = packed_weights(low, op, turned=op.attributes.flag("transpose_b"), halves=False)
+    packed = packed_weights(low, op, turned=op.attributes.flag("transpose_b"), form=form)
     return Operands(
         matrix=_result(op, a_shape, b_shape),
         src=src,

@@ -14,7 +14,7 @@ from ....graph.runtime.progress import progressing
 from ....ops.errors import LibraryError
 from ..plan.unfit import NoKernel, Unfit
 from .as_views import MOVES, is_part
-from .decompression import is_compressed, may_decompress
+from .decompression import forms_of, may_decompress
 from .fusions import REFUSALS
 from .links import BINARY, Link, chain, cut, in_integers, rounds_to_halves
 from .lowering import Lowered, Lowering, why_not
@@ -166,9 +166,10 @@ class Walk:
             kinds.insert(0, Way(integers=True))
         if any(t.data_type in HALVES for t in (*op.inputs, *op.outputs)) and not rounds_to_halves(op):
             kinds.append(Way(through_f32=True))
-        if is_compressed(self._low, op):
-            halves = [Way(decompresses=True, through_f32=True)] if kinds[-1].through_f32 else []
-            kinds = [Way(decompresses=True), *halves, *kinds]
+        each = [
+            evolve(way, decompresses=form) for form in forms_of(self._low, op) for way in (Way(), kinds[-1])
+        ]
+        kinds = [*dict.fromkeys(each), *kinds]
         if not how.channels_last:
             return kinds
         return [evolve(way, channels_last=last) for way in kinds for last in (True, False)]

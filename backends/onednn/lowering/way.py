@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import Enum
 
 from ....ops.records import frozen
+from ..plan.measured_forms import Form
 
 
 class Lies(Enum):
@@ -28,7 +29,7 @@ class Way:
 
     Attributes:
         integers: a Dequantize is looked through.
-        decompresses: a product takes weights that are integers in groups as they are.
+        decompresses: a product takes weights that are integers in groups as they are, in this form.
         through_f32: halves are computed in f32.
         channels_last: images are brought to that layout.
         references: the library's reference loops may run.
@@ -36,7 +37,7 @@ class Way:
     """
 
     integers: bool = False
-    decompresses: bool = False
+    decompresses: Form | None = None
     through_f32: bool = False
     channels_last: bool = False
     references: bool = False

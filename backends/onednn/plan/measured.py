@@ -22,7 +22,13 @@ from ..library.descriptors import ConvolutionForward, DeconvolutionForward, MatM
 from ..library.enumerators import Arg, Query
 from ..library.loading import Dims
 from ..library.memory import MemoryDesc
-from ..library.primitive import PrimitiveAttributes, PrimitiveDesc, implementations
+from ..library.primitive import (
+    Decompression,
+    Grouping,
+    PrimitiveAttributes,
+    PrimitiveDesc,
+    implementations,
+)
 from ..quarantine import refused
 from ..rules.features import Features
 from ..tuning_cache import remember, remembered
@@ -87,7 +93,10 @@ def _told(argument: object) -> str:
             f"{one.algorithm.name} {one.alpha:g} {one.beta:g} {_told(one.operand)}"
             for one in argument.post_ops
         ]
-        return f"{post_ops} {argument.scales} {sorted(argument.zero_points)} {argument.fpmath.name}"
+        how = argument.decompression
+        grouped = [f"{one.mask} {one.group} {one.data_type.value}" for one in _groupings(how)]
+        told = f"{post_ops} {argument.scales} {sorted(argument.zero_points)} {argument.fpmath.name}"
+        return f"{told} {grouped}" if grouped else told
     if isinstance(argument, Dims):
         return f"{list(cast('Sequence[int]', argument))}"
     if isinstance(argument, int):
@@ -101,7 +110,7 @@ def measure(features: Features, seconds: float) -> dict[str, float]:
     Args:
         seconds: for all of them together; each runs three times at least.
     """
-    frames = {one.implementation: _frame(one, features) for one in _rivals(features)}
+    frames = {one.implementation: frame_of(one, features) for one in _rivals(features)}
     times: dict[str, list[float]] = {name: [] for name in frames}
     for frame in frames.values():
         frame.run()
@@ -126,7 +135,7 @@ def _rivals(features: Features) -> Iterator[PrimitiveDesc]:
             yield desc
 
 
-def _frame(desc: PrimitiveDesc, features: Features) -> Frame:
+def frame_of(desc: PrimitiveDesc, features: Features) -> Frame:
     """The primitive as a plan of one step, on memory of its own."""
     lib = desc.engine.lib
 
@@ -154,7 +163,19 @@ def _frame(desc: PrimitiveDesc, features: Features) -> Frame:
         (Arg.ATTR_ZERO_POINTS | argument, vector(DataType.s32, 1))
         for argument in features.attributes.zero_points
     ]
+    rows, columns = shapes[Arg.WEIGHTS][-2:]
+    kinds = (Arg.ATTR_SCALES, Arg.ATTR_ZERO_POINTS)
+    for kind, one in zip(kinds, _groupings(features.attributes.decompression), strict=False):
+        sizes = (rows // one.group[0] if one.group else 1, columns if one.mask else 1)
+        lies = MemoryDesc.strided(lib, sizes, one.data_type, (sizes[1], 1))
+        numbers = np.ones(sizes, numpy_type(one.data_type))
+        arguments.append((kind | Arg.WEIGHTS, Buffer(lies, constant=numbers)))
     return Plan(desc.engine, [Step("timed", desc, tuple(arguments))]).take()
+
+
+def _groupings(how: Decompression | None) -> list[Grouping]:
+    """Of scales, and of zero points where there are any."""
+    return [] if how is None else [one for one in (how.scales, how.points) if one is not None]
 
 
 def _filled(seed: int, desc: MemoryDesc) -> Array:
