@@ -163,7 +163,7 @@ def test_a_model_of_one_thread_is_one_call_into_the_library(monkeypatch):
     assert calls == ["batch"] * 3
 
 
-@pytest.mark.usefixtures("way")
+@pytest.mark.usefixtures("way", "swept")
 def test_each_primitive_runs_on_its_own_threads(monkeypatch):
     """A kernel on more threads than it was described for writes beside its scratchpad."""
     lib, graph = load(), og.Graph()
