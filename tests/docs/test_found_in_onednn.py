@@ -64,7 +64,7 @@ def test_each_rule_is_told_with_its_end_on_each_version_and_what_shows_it():
 
 # --- lines ------------------------------------------------------------------------------------------------
 
-TYPES = r"(f32|bf16|s8|u8|s32)"
+TYPES = r"(f32|bf16|s8|u8|s32|s4|u4)"
 TAG = r"[a-eA-E0-9]+|any"
 NUMBERS = r"\d+(x\d+)*"
 KNOBS = {
@@ -81,7 +81,8 @@ KNOBS = {
     "alg": "ADD|DIV|max|avg_n?p|nearest|linear|(LOG)?SOFTMAX",
     "axis": r"\d",
     "attr-post-ops": rf"(relu|(add|max):{TYPES}:(common|per_oc|\d+(:({TAG}))?))(\+.*)?",
-    "attr-scales": r"(src|wei|dst):(common:[\d.]+|\d+)",
+    "attr-fpmath": r"(strict|bf16|f16)(:true)?",
+    "attr-scales": rf"(src|wei|dst):(common:[\d.]+|\d+(:{TYPES}(:{NUMBERS})?)?)",
     "attr-zero-points": r"(src|wei|dst):common:\d+",
 }
 WINDOWS = "(_i{x}N o{x}N k{x}N s{x}N p{x}N d{x}N)?"

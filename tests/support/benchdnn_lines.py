@@ -124,6 +124,19 @@ def _by(values, between):
 # --- attributes -----------------------------------------------------------------------------------------
 
 
+def _decompression(told):
+    """How weights that are integers become real numbers."""
+    if told is None:
+        return []
+    found = [f"--attr-fpmath={told['as']}:true"]
+    for attribute, key in (("scales", "scales"), ("zero-points", "points")):
+        if key in told:
+            one = told[key]
+            group = f":{_by(one['group'], 'x')}" if one["group"] else ""
+            found.append(f"--attr-{attribute}=wei:{one['mask']}:{one['type']}{group}")
+    return found
+
+
 def _attributes(told):
     sides = {"src": "src", "weights": "wei", "dst": "dst"}
     found = []
@@ -134,6 +147,7 @@ def _attributes(told):
             parts.append(f"{sides[side]}:common:{values[0]}" if mask == 0 else f"{sides[side]}:{mask}")
         if parts:
             found.append(f"--attr-{attribute}={'+'.join(parts)}")
+    found += _decompression(told.get("decompression"))
     post = [_post_op(one) for one in told.get("post_ops", ())]
     return [*found, f"--attr-post-ops={'+'.join(post)}"] if post else found
 
