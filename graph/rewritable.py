@@ -118,8 +118,9 @@ class Rewritable(GraphCore):
 
         Activations keep their type, so that no feeds are needed: each product is with w ≈ (q − zp) · scale, which a
         `DynamicDequantize` behind the integers says. They become floating-point numbers once, when the graph is
-        compiled. Weights that are held transposed or in another type are taken as the matmul sees them; what else
-        reads them, as an embedding does, reads them as before. Parameters become constants of the values that they have
+        compiled, unless a newer oneDNN than the wheel's has products that take them as they are. Weights that are held
+        transposed or in another type are taken as the matmul sees them; what else reads them, as an embedding does,
+        reads them as before. Parameters become constants of the values that they have
         now, but for those that the graph assigns, as a cache: these are state that both graphs share, as those for
         other sizes do, and no weights. (`graph.quantize` adds an op, as each op's method does;
         `quantize_static` has integers for activations too.)

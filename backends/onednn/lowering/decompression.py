@@ -76,7 +76,7 @@ class Packed:
         each = f"groups of {self.group}" if self.scales.desc.shape[0] > 1 else "columns"
         if math.prod(self.scales.desc.shape) == 1:
             each = "one group"
-        return f"{self.integers.desc.data_type.value} weights in {each} decompressed by the product"
+        return f"{self.integers.desc.data_type.value} weights in {each}"
 
 
 def may_decompress(op: Op) -> bool:

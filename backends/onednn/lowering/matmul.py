@@ -17,6 +17,7 @@ from ..library.descriptors import MatMul
 from ..library.enumerators import Arg, Query
 from ..library.loading import LATER_DATA_TYPES
 from ..library.memory import MemoryDesc
+from ..library.primitive import PrimitiveDesc
 from ..plan.measured_forms import Form
 from ..plan.steps import Buffer
 from ..plan.unfit import Unfit
@@ -136,23 +137,33 @@ def matmul(low: Lowering, op: Op, links: Sequence[Link]) -> None:
         attributes=post_ops.attributes(),
     )
     if product.packed is None:
-        desc = low.chooser.describe(asked)
+        role, desc, bring = "matmul", low.chooser.describe(asked), partial(low.emitter.bring, "weights")
     else:
-        choice = low.chooser.find(asked)
-        form = low.tensors.way.decompresses or Form.bytes
-        slower = why_not_so(low, asked, product.packed, form) if choice.desc is not None else None
-        if slower is not None:
-            raise Unfit(slower)
-        if choice.desc is None:
-            reason = "; ".join(choice.passed_over) or "the library has none"
-            raise Unfit(f"no product decompresses the weights here, which are expanded instead: {reason}")
-        desc = choice.desc
-        low.notes.ways.append(product.packed.told)
-    bring = partial(low.emitter.bring, "weights") if product.packed is None else partial(brought, low)
+        role, desc = (
+            f"matmul that decompresses {product.packed.told}",
+            _on_integers(low, asked, product.packed),
+        )
+        bring = partial(brought, low)
     weights = bring(product.weights, desc.memory_desc(Query.weights_md))
     arguments = [(Arg.SRC, product.src), (Arg.WEIGHTS, weights), *post_ops.arguments]
-    low.single("matmul", desc, arguments if bias is None else [*arguments, (Arg.BIAS, bias)], result)
+    low.single(role, desc, arguments if bias is None else [*arguments, (Arg.BIAS, bias)], result)
     _shape_back(low, result, output.dims or (1,))
+
+
+def _on_integers(low: Lowering, asked: MatMul, packed: Packed) -> PrimitiveDesc:
+    """A product that decompresses its weights.
+
+    Raises:
+        Unfit: there is no kernel for it, or another form of the weights is faster.
+    """
+    choice = low.chooser.find(asked)
+    if choice.desc is None:
+        reason = "; ".join(choice.passed_over) or "the library has none"
+        raise Unfit(f"no product decompresses the weights here, which are expanded instead: {reason}")
+    slower = why_not_so(low, asked, packed, low.tensors.way.decompresses or Form.bytes)
+    if slower is not None:
+        raise Unfit(slower)
+    return choice.desc
 
 
 def _normalised(low: Lowering, op: Op, a_shape: Sequence[int], b_shape: Sequence[int]) -> Operands:

@@ -19,7 +19,7 @@ def product_and_relu():
 
 
 @pytest.mark.parametrize("failing", ["matmul", "everything"])
-def test_what_has_no_code_is_done_by_another(onednn, monkeypatch, failing):
+def test_what_has_no_code_is_done_by_another(swept, monkeypatch, failing):
     make = PrimitiveDesc.create
 
     def create(desc):
