@@ -87,6 +87,30 @@ def case(offered, descriptor):
     return Features(descriptor, offered)
 
 
+def normalised(source):
+    """A group normalisation by the kernel for groups of one channel."""
+    layouts = {Query.src_md: source, Query.dst_md: source}
+    return case(
+        Offered("group_normalization_forward", "jit_instance:uni", layouts),
+        told("group_normalization_forward", src=source, dst=source),
+    )
+
+
+class Halves:
+    """A layout of elements of 4 bits, which 3.2 has no descriptor for."""
+
+    data_type = DataType.s4
+
+    def __init__(self, desc):
+        self._desc = desc
+
+    def __getattr__(self, name):
+        return getattr(self._desc, name)
+
+    def canonical(self):
+        return self
+
+
 def reordered(implementation, source, target, zero=None, mask=0):
     scales = {Arg.DST: mask}
     points = {} if zero is None else {Arg.DST: 0}
@@ -673,6 +697,11 @@ LATER_BOUNDS = [
         case(Offered("group_normalization_forward", "ncsp_gnorm:any"), told("group_normalization_forward")),
         case(Offered("group_normalization_forward", "jit_group:uni"), told("group_normalization_forward")),
     ),
+    (
+        "group normalisation that sums many positions of a channel",
+        normalised(rows((1, 8, 25, 41))),
+        normalised(rows((1, 8, 32, 32))),
+    ),
 ]
 """What 3.2 does right and 3.6 does not."""
 NEWEST_BOUNDS = [
@@ -698,6 +727,25 @@ NEWEST_BOUNDS = [
             ("between them", rows((2, 2, 1)), (2, 1, 8), (16, 8, 1), (2, 2, 8)),
             ("between some", rows((2, 2, 2, 1)), (2, 2, 1, 8), (40, 16, 8, 1), (2, 2, 2, 8)),
         )
+    ),
+    (
+        "weights of 4 bits with gaps between rows",
+        multiplied(
+            "matmul",
+            "brg_matmul:avx2",
+            F32,
+            source=rows((4, 8)),
+            right=Halves(desc((8, 3), (4, 1))),
+            target=rows((4, 3)),
+        ),
+        multiplied(
+            "matmul",
+            "brg_matmul:avx2",
+            F32,
+            source=rows((4, 8)),
+            right=Halves(rows((8, 4))),
+            target=rows((4, 4)),
+        ),
     ),
     (
         "batches with a gap and two products",
