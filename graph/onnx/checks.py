@@ -88,7 +88,8 @@ def check_structure(graph: Any, around: Collection[str] = ()) -> None:
             if name in makers:
                 raise invalid(
                     f"node {label!r} ({node.op_type}) reads {name!r}, which node {makers[name]!r} makes only "
-                    "afterwards; nodes must stand behind those that they read from, without a cycle"
+                    "afterwards; no order has each node behind those that it reads from, for some read from each other in "
+                    "a cycle"
                 )
             raise invalid(
                 f"node {label!r} ({node.op_type}) reads {name!r}, which no input, initializer or node makes"

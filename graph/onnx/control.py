@@ -36,7 +36,7 @@ def _loop(body: Body, inputs: Sequence[Any]) -> list[Any]:
     scanned: list[list[Any]] = [[] for _ in graph.output[1 + len(carried) :]]
     number = 0
     while going and (most is None or number < most):
-        given = (np.asarray(number, np.int64), np.asarray(going), *carried)
+        given = (_as_declared(number, np.int64, graph, 0), _as_declared(going, np.bool_, graph, 1), *carried)
         condition, *made = body.run(graph, given)
         going = _truth(condition)
         carried = made[: len(carried)]
@@ -92,6 +92,12 @@ CONTROL: dict[str, Callable[[Body, Sequence[Any]], list[Any]]] = {
     "SequenceMap": _map,
 }
 """ONNX op → how it runs."""
+
+
+def _as_declared(value: int | bool, dtype: Any, graph: Any, place: int) -> Any:
+    """A scalar as the body of a Loop takes it: with one axis of size 1 where the body says so, as exporters have."""
+    rank = len(graph.input[place].type.tensor_type.shape.dim)
+    return np.asarray(value, dtype).reshape([1] * min(rank, 1))
 
 
 def _truth(value: Any) -> bool:

@@ -195,6 +195,13 @@ class Importer:
         """Whether nodes wait only for sizes of inputs."""
         return not self.problems and self.open
 
+    @property
+    def in_stages(self) -> bool:
+        """Whether it runs in stages: nodes wait for values, or an output is a constant of a type that graphs lack."""
+        values = (self.values.get(output.name) for output in self.proto.graph.output)
+        foreign = any(isinstance(value, np.ndarray) and value.dtype not in DATA_TYPES for value in values)
+        return (bool(self.waiting) and not self.open_only) or (foreign and self.model.reference)
+
     def graph(self) -> Graph | None:
         """The graph; None where it takes more sizes to make it.
 

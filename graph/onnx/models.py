@@ -61,7 +61,7 @@ def _imported(model: Model, shapes: Mapping[str, Sequence[int]]) -> Graph | Open
     importer = Importer(model, shapes)
     importer.translate()
     importer.check()
-    if importer.waiting and not importer.open_only:
+    if importer.in_stages:
         return StagedGraph(*importer.ports(typed=False), model)
     graph = importer.graph()
     if graph is not None:

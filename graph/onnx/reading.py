@@ -15,7 +15,7 @@ from attrs import field
 from ...ops.errors import ArgumentError, ArgumentTypeError, UnsupportedError
 from ...ops.records import frozen
 from ...ops.values import format_value, one_line
-from ..importing.translation import FAILURES, Unmapped
+from ..importing.translation import FAILURES, Unmapped, check_room
 from ..runtime.arrays import Array
 from ..runtime.kinds_of_files import ONNX, TEXT, kind_of, told
 from ..runtime.libraries import library
@@ -25,6 +25,7 @@ from .checks import Forms, check_structure, check_texts, invalid
 from .contrib.table import check_layouts
 from .functions import graphs_in, inlined
 from .known import NEWEST_OPSET
+from .ordering import tidied
 from .protos import captured
 from .types import STRING, numpy_type_of
 from .weights import light_and_large
@@ -91,7 +92,7 @@ def read_model(model: object, fold_limit: int, *, reference: bool = True) -> Mod
     check_texts([value.name for values in named for value in values], _nodes(proto))
     _check_versions(proto)
     opset = _opset(onnx, proto)
-    proto = _in_default_domain(onnx, proto)
+    proto = tidied(onnx, _in_default_domain(onnx, proto))
     forms = Forms()
     for holder in (proto, *proto.functions):
         versions = {o.domain: o.version for o in holder.opset_import}
@@ -103,7 +104,7 @@ def read_model(model: object, fold_limit: int, *, reference: bool = True) -> Mod
     if proto.functions:
         proto = inlined(onnx, proto)
     check_structure(proto.graph)
-    constants = constants_of(onnx, proto.graph, large)
+    constants = constants_of(onnx, proto.graph, fold_limit, large)
     check_layouts(proto)
     if not isinstance(model, onnx.ModelProto):
         proto = _without_weights(onnx, proto)
@@ -400,18 +401,23 @@ def _without_weights(onnx: Any, proto: Any) -> Any:
     return onnx.ModelProto.FromString(proto.SerializeToString())
 
 
-def constants_of(onnx: Any, graph: Any, large: Mapping[str, Array] | None = None) -> dict[str, Array]:
+def constants_of(
+    onnx: Any, graph: Any, limit: int, large: Mapping[str, Array] | None = None
+) -> dict[str, Array]:
     """What initializers and Constant nodes hold, by name.
 
     Args:
+        limit: bytes that a sparse one may take as an array.
         large: initializers that were read apart.
     """
-    return _initializers(onnx, graph, large or {}) | _constant_nodes(onnx, graph.node)
+    return (
+        _initializers(onnx, graph, large or {})
+        | {one.values.name: _dense_initializer(onnx, one, limit) for one in graph.sparse_initializer}
+        | _constant_nodes(onnx, graph.node, limit)
+    )
 
 
 def _initializers(onnx: Any, graph: Any, large: Mapping[str, Array]) -> dict[str, Array]:
-    if graph.sparse_initializer:
-        raise UnsupportedError("from_onnx can't read sparse initializers; make them dense in the model")
     found: dict[str, Array] = {}
     for tensor in graph.initializer:
         try:
@@ -424,6 +430,44 @@ def _initializers(onnx: Any, graph: Any, large: Mapping[str, Array]) -> dict[str
                 f"from_onnx can't read initializer {tensor.name!r} ({one_line(error)})"
             ) from error
     return found
+
+
+def _dense_initializer(onnx: Any, sparse: Any, limit: int) -> Array:
+    name = sparse.values.name
+    try:
+        return _dense(onnx, sparse, limit)
+    except Unmapped as error:
+        raise UnsupportedError(f"from_onnx: sparse initializer {name!r}: {error}") from error
+    except Exception as error:  # places that are none, and what `decoded` raises
+        raise ArgumentError(
+            f"from_onnx can't read sparse initializer {name!r} ({one_line(error)})"
+        ) from error
+
+
+def _dense(onnx: Any, sparse: Any, limit: int) -> Array:
+    """The array that a SparseTensorProto stands for: zeros, but for the elements that it names.
+
+    Raises:
+        Unmapped: its type is none of NumPy's, or it would take more memory than it may.
+        ValueError: places that are not in its shape, or not one for each of its values.
+    """
+    shape = list(sparse.dims)
+    if min(shape, default=0) < 0:
+        raise ValueError(f"its shape is {shape}")
+    values, places = decoded(onnx, sparse.values), decoded(onnx, sparse.indices)
+    check_room(shape, values.dtype, limit)
+    dense = np.zeros(shape, values.dtype)
+    if places.ndim == 2 and places.shape == (values.size, len(shape)):
+        if ((places < 0) | (places >= np.asarray(shape))).any():
+            raise ValueError(f"it names places that are not in its shape {shape}")
+        dense[tuple(places.T)] = values.reshape(-1)
+    elif places.shape == (values.size,):
+        if ((places < 0) | (places >= dense.size)).any():
+            raise ValueError(f"it names places that are not in its shape {shape}")
+        dense.reshape(-1)[places] = values.reshape(-1)
+    else:
+        raise ValueError(f"it has {values.size} values, and places of shape {list(places.shape)}")
+    return dense
 
 
 def decoded(onnx: Any, tensor: Any) -> Array:
@@ -442,12 +486,12 @@ def decoded(onnx: Any, tensor: Any) -> Array:
     return array
 
 
-def _constant_nodes(onnx: Any, nodes: Sequence[Any]) -> dict[str, Array]:
+def _constant_nodes(onnx: Any, nodes: Sequence[Any], limit: int) -> dict[str, Array]:
     found: dict[str, Array] = {}
     for node in nodes:
         if node.op_type == "Constant" and not node.domain and len(node.output) == 1:
             try:
-                array = _constant(onnx, node)
+                array = _constant(onnx, node, limit)
             except FAILURES:  # what needs it will say that it can't be computed
                 continue
             if array is not None:
@@ -455,12 +499,14 @@ def _constant_nodes(onnx: Any, nodes: Sequence[Any]) -> dict[str, Array]:
     return found
 
 
-def _constant(onnx: Any, node: Any) -> Array | None:
-    """The value of a Constant node; None for a sparse one."""
+def _constant(onnx: Any, node: Any, limit: int) -> Array | None:
+    """The value of a Constant node; None for one that ONNX does not know."""
     for attribute in node.attribute:
         value = onnx.helper.get_attribute_value(attribute)
         if attribute.name == "value":
             return decoded(onnx, value)
+        if attribute.name == "sparse_value":
+            return _dense(onnx, value, limit)
         if attribute.name in ("value_float", "value_floats"):
             return np.asarray(value, np.float32)
         if attribute.name in ("value_int", "value_ints"):

@@ -117,7 +117,12 @@ def _pad(t: Translation, node: Node) -> Value:
     for place, axis in enumerate(axes):
         begin[axis_of(node[0], axis)], end[axis_of(node[0], axis)] = pads[place], pads[place + len(axes)]
     if mode != "constant":
-        return bordered(t, node[0], begin, end, mode)
+        # What negative pads take away is not there to be repeated.
+        inner = node[0]
+        for axis, (before, behind) in enumerate(zip(begin, end, strict=True)):
+            if min(before, behind) < 0:
+                inner = cut(t, inner, axis, max(-before, 0), shape_of(inner)[axis] - max(-behind, 0))
+        return bordered(t, inner, [max(size, 0) for size in begin], [max(size, 0) for size in end], mode)
     return pad(t, node[0], begin, end, node.number(2, "constant value", 0.0) or 0.0)
 
 

@@ -331,7 +331,7 @@ class Stages:
                 graph=graph,
             )
             # Names inside are new ones, or those of around: constants of there stay constants.
-            constants = {**self._model.constants, **constants_of(onnx, graph)}
+            constants = {**self._model.constants, **constants_of(onnx, graph, self._model.fold_limit)}
             self._graphs.append(graph)  # so that its id is that of no other
             return Stages(evolve(self._model, proto=proto, constants=constants), self._compile, inside=True)
 

@@ -1,0 +1,198 @@
+"""`from_onnx`: what files of other writers have, which other readers take as well."""
+
+import numpy as np
+import onednn_graph as og
+import pytest
+from onnx_oracle import check, helper, integers, model_of, onnx, scalar
+
+X = integers(2, 3)
+NODE = helper.make_node
+
+
+def tensor(name, shape=(2, 3)):
+    return helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, shape)
+
+
+def branches(then, other, **inputs):
+    """An If whose branches are one node each, and may have inputs."""
+    graphs = {
+        name: helper.make_graph(
+            [node], name, [tensor(one) for one in inputs.get(name, ())], [tensor(node.output[0])]
+        )
+        for name, node in (("then_branch", then), ("else_branch", other))
+    }
+    return NODE("If", ["c"], ["y"], **graphs)
+
+
+# --- order -----------------------------------------------------------------------------------------------
+
+
+def in_order_of(numbers):
+    nodes = [
+        NODE("Relu", ["x"], ["a"]),
+        NODE("Add", ["a", "x"], ["b"]),
+        NODE("Mul", ["a", "b"], ["c"]),
+        NODE("Sub", ["c", "a"], ["y"]),
+    ]
+    return [nodes[number] for number in numbers]
+
+
+@pytest.mark.parametrize("numbers", [(3, 2, 1, 0), (1, 0, 3, 2), (0, 2, 1, 3)])
+def test_nodes_in_any_order(numbers):
+    shuffled, plain = (model_of(in_order_of(n), {"x": X}, ["y"]) for n in (numbers, range(4)))
+    before = shuffled.SerializeToString()
+    want = check(plain, {"x": X}, exact=True).compile()(X)["y"]
+    got = og.from_onnx(shuffled)
+    assert [op.kind for op in got.ops] == [op.kind for op in og.from_onnx(plain).ops]
+    np.testing.assert_array_equal(got.compile()(X)["y"], want)
+    assert shuffled.SerializeToString() == before  # the user's own is not changed
+
+
+def test_order_inside_of_branches_and_of_what_they_read():
+    inside = [NODE("Add", ["h", "late"], ["r"]), NODE("Neg", ["x"], ["h"])]
+    then = helper.make_graph(inside, "then", [], [tensor("r")])
+    other = helper.make_graph([NODE("Identity", ["late"], ["s"])], "other", [], [tensor("s")])
+    nodes = [NODE("If", ["c"], ["y"], then_branch=then, else_branch=other), NODE("Abs", ["x"], ["late"])]
+    compiled = og.from_onnx(model_of(nodes, {"x": X, "c": scalar(True, bool)}, ["y"])).compile()
+    np.testing.assert_array_equal(compiled({"x": X, "c": np.array(True)})["y"], np.abs(X) - X)
+    np.testing.assert_array_equal(compiled({"x": X, "c": np.array(False)})["y"], np.abs(X))
+
+
+def test_order_inside_of_functions():
+    opset = helper.make_opsetid("", 17)
+    body = [NODE("Neg", ["h"], ["r"]), NODE("Abs", ["p"], ["h"])]
+    function = helper.make_function("own", "f", ["p"], ["r"], body, [opset])
+    graph = model_of([NODE("f", ["x"], ["y"], domain="own")], {"x": X}, ["y"]).graph
+    model = helper.make_model(
+        graph, functions=[function], opset_imports=[opset, helper.make_opsetid("own", 1)]
+    )
+    np.testing.assert_array_equal(og.from_onnx(model).compile()(X)["y"], -np.abs(X))
+
+
+# --- graphs inside nodes ---------------------------------------------------------------------------------
+
+
+def test_branches_with_inputs_that_name_what_stands_around_them():
+    node = branches(
+        NODE("Neg", ["x"], ["r"]), NODE("Abs", ["x"], ["s"]), then_branch=["x"], else_branch=["x"]
+    )
+    compiled = og.from_onnx(model_of([node], {"x": X, "c": scalar(True, bool)}, ["y"])).compile()
+    for truth, want in ((True, -X), (False, np.abs(X))):
+        np.testing.assert_array_equal(compiled({"x": X, "c": np.array(truth)})["y"], want)
+
+
+def test_branches_with_inputs_that_nothing_gives():
+    node = branches(NODE("Neg", ["z"], ["r"]), NODE("Abs", ["x"], ["s"]), then_branch=["z"])
+    with pytest.raises(
+        og.ArgumentError, match="then_branch has 1 inputs and 1 outputs, and must have 0 and 1"
+    ):
+        og.from_onnx(model_of([node], {"x": X, "c": scalar(True, bool)}, ["y"]))
+
+
+def test_a_loop_whose_body_takes_its_number_and_condition_with_an_axis():
+    run = pytest.importorskip("onnxruntime").InferenceSession
+    info = helper.make_tensor_value_info
+    body = helper.make_graph(
+        [
+            NODE("Identity", ["going"], ["on"]),
+            NODE("Cast", ["number"], ["f"], to=1),
+            NODE("Add", ["f", "x"], ["row"]),
+        ],
+        "body",
+        [info("number", onnx.TensorProto.INT64, [1]), info("going", onnx.TensorProto.BOOL, [1])],
+        [info("on", onnx.TensorProto.BOOL, [1]), tensor("row", [3])],
+    )
+    x = integers(3)
+    constants = {"most": np.array([4], np.int64), "c": np.array([True])}
+    model = model_of([NODE("Loop", ["most", "c"], ["y"], body=body)], {"x": x}, ["y"], constants, opset=13)
+    model.graph.output[0].CopyFrom(tensor("y", [4, 3]))
+    (want,) = run(model.SerializeToString(), providers=["CPUExecutionProvider"]).run(None, {"x": x})
+    got = og.from_onnx(model).compile()(x)["y"]
+    np.testing.assert_array_equal(got, want)
+    # Without an axis beside them the rows of the number alone show it.
+    body.node[2].CopyFrom(NODE("Identity", ["f"], ["row"]))
+    body.output[1].CopyFrom(tensor("row", [1]))
+    model = model_of([NODE("Loop", ["most", "c"], ["y"], body=body)], {"x": x}, ["y"], constants, opset=13)
+    assert og.from_onnx(model).compile()(x)["y"].shape == (4, 1)
+
+
+# --- initializers ----------------------------------------------------------------------------------------
+
+
+SPARSE = np.array([[0, 0, 3], [0, -2, 0], [5, 0, 0]], np.float32)
+
+
+def sparse_of(places, values=(3, -2, 5), shape=(3, 3)):
+    places = np.asarray(places, np.int64)
+    return helper.make_sparse_tensor(
+        onnx.numpy_helper.from_array(np.asarray(values, np.float32), "w"),
+        onnx.numpy_helper.from_array(places, "places"),
+        shape,
+    )
+
+
+def with_sparse(sparse):
+    model = model_of([NODE("MatMul", ["x", "w"], ["y"])], {"x": X}, ["y"])
+    model.graph.sparse_initializer.append(sparse)
+    return model
+
+
+PLACES = {"numbers": [2, 4, 6], "rows and columns": [[0, 2], [1, 1], [2, 0]]}
+
+
+@pytest.mark.parametrize("form", PLACES)
+def test_sparse_initializers(form, tmp_path):
+    path = tmp_path / "m.onnx"
+    path.write_bytes(with_sparse(sparse_of(PLACES[form])).SerializeToString())
+    np.testing.assert_array_equal(og.from_onnx(path).compile()(X)["y"], X @ SPARSE)
+
+
+@pytest.mark.parametrize("form", PLACES)
+def test_sparse_constants(form):
+    constant = NODE("Constant", [], ["w"], sparse_value=sparse_of(PLACES[form]))
+    model = model_of([constant, NODE("MatMul", ["x", "w"], ["y"])], {"x": X}, ["y"])
+    np.testing.assert_array_equal(og.from_onnx(model).compile()(X)["y"], X @ SPARSE)
+
+
+@pytest.mark.parametrize(
+    ("places", "shape", "message"),
+    [
+        ([2, 4, 9], (3, 3), r"sparse initializer 'w' \(it names places that are not in its shape \[3, 3\]\)"),
+        ([[0, 0], [1, 1], [2, -1]], (3, 3), "it names places that are not in its shape"),
+        ([2, 4], (3, 3), r"it has 3 values, and places of shape \[2\]"),
+        (
+            [2, 4, 6],
+            (1 << 20, 1 << 20),
+            "takes 4,398,046,511,104 bytes, and one that is computed at import may",
+        ),
+    ],
+)
+def test_sparse_initializers_that_are_none(places, shape, message):
+    with pytest.raises(og.errors.OneDNNGraphError, match=message):
+        og.from_onnx(with_sparse(sparse_of(places, shape=shape)))
+
+
+@pytest.mark.parametrize("dtype", ["uint16", "int16", "uint32", "uint64", "complex64"])
+def test_constants_as_outputs_of_types_that_graphs_do_not_have(dtype):
+    held = np.arange(3).astype(dtype)
+    nodes = [NODE("Relu", ["x"], ["y"]), NODE("Identity", ["w"], ["z"])]
+    results = og.from_onnx(model_of(nodes, {"x": X}, ["y", "z"], {"w": held})).compile()(X)
+    np.testing.assert_array_equal(results["y"], np.maximum(X, 0))
+    np.testing.assert_array_equal(results["z"], held)
+    assert results["z"].dtype == held.dtype
+
+
+# --- ops -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", ["edge", "reflect", "wrap", "constant"])
+@pytest.mark.parametrize("pads", [[1, -2, -1, 2], [-1, -2, 0, -1], [0, 2, -2, 1], [-1, 1, 2, -3]])
+def test_negative_pads(mode, pads):
+    run = pytest.importorskip("onnxruntime").InferenceSession
+    x = integers(5, 6)
+    model = model_of(
+        [NODE("Pad", ["x", "pads"], ["y"], mode=mode)], {"x": x}, ["y"], {"pads": np.array(pads)}, 19
+    )
+    model.graph.output[0].CopyFrom(tensor("y", ["a", "b"]))
+    (want,) = run(model.SerializeToString(), providers=["CPUExecutionProvider"]).run(None, {"x": x})
+    np.testing.assert_array_equal(og.from_onnx(model).compile()(x)["y"], want)
