@@ -88,7 +88,7 @@ def check_structure(graph: Any, around: Collection[str] = ()) -> None:
             if name in makers:
                 raise invalid(
                     f"node {label!r} ({node.op_type}) reads {name!r}, which node {makers[name]!r} makes only "
-                    "afterwards; no order has each node behind those that it reads from, for some read from each other in "
+                    "afterwards; no order has each node behind those that it reads from, for some read each other in "
                     "a cycle"
                 )
             raise invalid(

@@ -14,6 +14,7 @@ from ..model.logical_tensor import LogicalTensor
 from ..model.numpy_types import DATA_TYPES
 from ..model.op import Op
 from .checks import Known, inferred, one_node
+from .folding import FOLDED_LATER
 from .protos import kind_of
 from .reading import Model
 from .types import STRING, numpy_type_of
@@ -43,7 +44,7 @@ def host_node(t: Translation, model: Model, node: Any, inputs: Sequence[Value | 
     if gives is None:
         return None
     tensors = [t.tensor(value) for value in by_name.values()]
-    alone = one_node(model.onnx, model.proto.opset_import, node, known)
+    alone = one_node(model.onnx, _imports(model, node), node, known)
     title = t.free_name(t.label)
     made = [
         LogicalTensor(
@@ -65,6 +66,15 @@ def host_node(t: Translation, model: Model, node: Any, inputs: Sequence[Value | 
     t.graph.add_op(op)
     results = iter(made)
     return [next(results) if name else np.empty(0) for name in node.output]
+
+
+def _imports(model: Model, node: Any) -> list[Any]:
+    """The op sets of a model, ONNX's own one as late as its reference wants it for a node."""
+    oldest = FOLDED_LATER.get(kind_of(node), 0)
+    make = model.onnx.helper.make_opsetid
+    return [
+        make(o.domain, o.version if o.domain else max(o.version, oldest)) for o in model.proto.opset_import
+    ]
 
 
 def _outputs(alone: Any) -> list[TensorType] | None:

@@ -91,6 +91,7 @@ def _conv_transpose(t: Translation, node: Node) -> Value:
         begin, end = [0] * spatial, [0] * spatial
     elif auto_pad != "None" or wanted:
         src = sizes(node[0])[2:]
+        extra = list(extra)
         begin.clear()
         end.clear()
         for axis in range(spatial):
@@ -98,6 +99,9 @@ def _conv_transpose(t: Translation, node: Node) -> Value:
             size = wanted[axis - spatial] if wanted else src[axis] * strides[axis]
             total = strides[axis] * (src[axis] - 1) + extra[axis] + extent - size
             # ONNX splits like SAME_LOWER unless the word is SAME_UPPER.
+            if total < 0:  # more than the windows reach: zeros behind them, as output_padding adds
+                extra[axis] -= total
+                total = 0
             first, last = same_pads(total, "SAME_UPPER" if auto_pad == "SAME_UPPER" else "SAME_LOWER")
             begin.append(first)
             end.append(last)

@@ -25,12 +25,12 @@ from .checks import Forms, check_structure, check_texts, invalid
 from .contrib.table import check_layouts
 from .functions import graphs_in, inlined
 from .known import NEWEST_OPSET
+from .older import OLDEST_OPSET, converted
 from .ordering import tidied
 from .protos import captured
 from .types import STRING, numpy_type_of
 from .weights import light_and_large
 
-OLDEST_OPSET = 11
 DEFAULT_DOMAINS = ("", "ai.onnx")
 EXTERNAL = 1
 """`TensorProto.EXTERNAL`, the data location of what lies in a file of its own."""
@@ -99,7 +99,7 @@ def read_model(model: object, fold_limit: int, *, reference: bool = True) -> Mod
         for graph in graphs_in(getattr(holder, "graph", holder)):
             forms.check(graph, versions)
     if opset < OLDEST_OPSET:
-        proto, opset = _converted(onnx, _with_weights(proto, large), opset), OLDEST_OPSET
+        proto, opset = converted(onnx, _with_weights(proto, large), opset), OLDEST_OPSET
         large = {}
     if proto.functions:
         proto = inlined(onnx, proto)
@@ -135,48 +135,6 @@ def _opset(onnx: Any, proto: Any) -> int:
             "install a newer onnx, or convert the model with onnx.version_converter"
         )
     return opset
-
-
-def _converted(onnx: Any, proto: Any, opset: int) -> Any:
-    """A model of an older op set in the oldest that translations know."""
-    converter = library("onnx.version_converter", "onnx", "from_onnx")
-    if opset < 9 and any(node.op_type == "Scan" for node in _nodes(proto)):
-        raise UnsupportedError(
-            f"from_onnx takes models of opset {OLDEST_OPSET} or later, got {opset}, of which nothing converts Scan; "
-            "export it anew for a later opset"
-        )
-    copy = onnx.ModelProto()
-    copy.CopyFrom(proto)
-    # The converter wants initializers among the inputs where the format is as old as that was a rule.
-    copy.ir_version = max(copy.ir_version, 4)
-    try:
-        if opset < 7:
-            _spread_slopes(onnx, copy)
-        return converter.convert_version(copy, OLDEST_OPSET)
-    except Exception as error:  # of its C++ code
-        raise UnsupportedError(
-            f"from_onnx takes models of opset {OLDEST_OPSET} or later, got {opset}, and onnx.version_converter can't "
-            f"convert it ({one_line(error)}); export it anew for a later opset"
-        ) from error
-
-
-def _spread_slopes(onnx: Any, proto: Any) -> None:
-    """Gives slopes of PRelu, which were one for each channel before opset 7, the axes that they have since."""
-    known = library("onnx.shape_inference", "onnx", "from_onnx").infer_shapes(proto).graph
-    infos = (*known.input, *known.value_info)
-    ranks = {info.name: len(info.type.tensor_type.shape.dim) for info in infos}
-    slopes = {
-        node.input[1]: ranks.get(node.input[0], 0) for node in proto.graph.node if node.op_type == "PRelu"
-    }
-    constants = {tensor.name for tensor in proto.graph.initializer}
-    for holder in (*proto.graph.initializer, *proto.graph.input):
-        rank = slopes.get(holder.name, 0) if holder.name in constants else 0
-        if isinstance(holder, onnx.TensorProto):
-            if len(holder.dims) == 1 and holder.dims[0] > 1:
-                holder.dims.extend([1] * (rank - 2))
-        elif len(dims := holder.type.tensor_type.shape.dim) == 1 and dims[0].dim_value > 1:
-            for _ in range(rank - 2):
-                dims.add().dim_value = 1
 
 
 def _in_default_domain(onnx: Any, proto: Any) -> Any:

@@ -82,6 +82,11 @@ def _one_way(
         np.zeros((batch, width), dtype_of(x)) if given is None else _first(t, given, number, node)
         for given in ([node.optional(5), node.optional(6)] if node.kind == "LSTM" else [node.optional(5)])
     )
+    lengths = node.optional(4)
+    if masks is not None and lengths is not None:
+        # A sequence of no steps has no last one: onnxruntime gives zeros, not the state that it would begin with.
+        begun = compared(t, "Greater", reshape(t, lengths, (batch, 1)), np.zeros((1, 1), dtype_of(lengths)))
+        state = tuple(where(t, begun, given, 0.0) for given in state)
     cell = Cell(
         kind=node.kind,
         weights=recurrent,

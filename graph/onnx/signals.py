@@ -147,7 +147,8 @@ def _one_way(call: Call, x: Array, lengths: Array, way: int, batch_first: bool) 
             there = (step < lengths)[:, None]
             state = [np.where(there, a, b) for a, b in zip(new, state, strict=True)]
             every[step] = np.where(there, new[0], 0)
-    return every, state
+    # A sequence of no steps has no last one: onnxruntime gives zeros, not the state that it would begin with.
+    return every, [np.where((lengths > 0)[:, None], one, 0) for one in state]
 
 
 def _lstm(

@@ -196,3 +196,79 @@ def test_negative_pads(mode, pads):
     model.graph.output[0].CopyFrom(tensor("y", ["a", "b"]))
     (want,) = run(model.SerializeToString(), providers=["CPUExecutionProvider"]).run(None, {"x": x})
     np.testing.assert_array_equal(og.from_onnx(model).compile()(x)["y"], want)
+
+
+@pytest.mark.parametrize("opset", [10, 13])
+@pytest.mark.parametrize("shape", [(), (1,), (3,)])
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8, np.int32])
+def test_dequantisation_by_scales_that_are_inputs(opset, shape, dtype):
+    """ONNX's reference has the op from opset 19 on, and onnxruntime since it came."""
+    if shape == (3,) and opset < 13:
+        pytest.skip("one scale for each channel came with opset 13")
+    onnxruntime = pytest.importorskip("onnxruntime")
+    x = integers(2, 3, 4, low=-100, high=100).astype(dtype)
+    inputs = {"x": x, "s": np.asarray(np.abs(integers(*shape, seed=1)) + 0.5, np.float32)}
+    names = ["x", "s"]
+    if dtype != np.int32:
+        inputs["z"] = np.asarray(np.abs(integers(*shape, seed=2)), dtype)
+        names.append("z")
+    model = model_of([NODE("DequantizeLinear", names, ["y"])], inputs, ["y"], opset=opset)
+    model.graph.output[0].CopyFrom(tensor("y", x.shape))
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    (want,) = session.run(None, inputs)
+    np.testing.assert_array_equal(og.from_onnx(model).compile()(inputs)["y"], want)
+
+
+@pytest.mark.parametrize("auto_pad", ["NOTSET", "SAME_UPPER", "SAME_LOWER"])
+@pytest.mark.parametrize("wanted", [[10, 8], [9, 7], [11, 8]])
+def test_transposed_convolutions_that_are_larger_than_their_windows_reach(auto_pad, wanted):
+    onnxruntime = pytest.importorskip("onnxruntime")
+    x, w = integers(1, 2, 3, 3), integers(2, 2, 3, 3, seed=1)
+    node = NODE("ConvTranspose", ["x", "w"], ["y"], output_shape=wanted, strides=[3, 2], auto_pad=auto_pad)
+    model = model_of([node], {"x": x, "w": w}, ["y"], opset=11)
+    model.graph.output[0].CopyFrom(tensor("y", [1, 2, *wanted]))
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    (want,) = session.run(None, {"x": x, "w": w})
+    np.testing.assert_array_equal(og.from_onnx(model).compile()({"x": x, "w": w})["y"], want)
+
+
+@pytest.mark.parametrize("constant", [True, False])
+@pytest.mark.parametrize(("kind", "gates"), [("RNN", 1), ("GRU", 3), ("LSTM", 4)])
+def test_sequences_of_no_steps(kind, gates, constant):
+    onnxruntime = pytest.importorskip("onnxruntime")
+    states = ["h", "c"] if kind == "LSTM" else ["h"]
+    inputs = {
+        "x": integers(3, 2, 2),
+        "w": integers(1, 2 * gates, 2, seed=1),
+        "r": integers(1, 2 * gates, 2, seed=2),
+    }
+    inputs |= {name: integers(1, 2, 2, seed=3) + 1 for name in states}
+    outputs = ["y", *(f"last_{name}" for name in states)]
+    node = NODE(kind, ["x", "w", "r", "", "l", *states], outputs, hidden_size=2)
+    lengths = {"l": np.array([0, 2], np.int32)}
+    model = model_of(
+        [node], inputs | ({} if constant else lengths), outputs, lengths if constant else {}, opset=14
+    )
+    for info in model.graph.output:
+        info.CopyFrom(tensor(info.name, None))
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    given = inputs if constant else inputs | lengths
+    got = og.from_onnx(model).compile()(given)
+    for name, want in zip(outputs, session.run(None, given), strict=True):
+        np.testing.assert_allclose(got[name], want, rtol=1e-5, atol=1e-6)
+
+
+def test_a_loop_whose_body_is_described_wrongly():
+    info = helper.make_tensor_value_info
+    nodes = [NODE("Identity", ["c"], ["on"]), NODE("Add", ["v", "x"], ["w"])]
+    body = helper.make_graph(
+        nodes,
+        "body",
+        [info("n", onnx.TensorProto.INT64, []), info("c", onnx.TensorProto.BOOL, []), tensor("v", [3, 3, 3])],
+        [info("on", onnx.TensorProto.BOOL, []), tensor("w", [7])],
+    )
+    constants = {"most": scalar(3, np.int64), "go": scalar(True, bool)}
+    model = model_of(
+        [NODE("Loop", ["most", "go", "x"], ["y"], body=body)], {"x": X}, ["y"], constants, opset=13
+    )
+    np.testing.assert_array_equal(og.from_onnx(model).compile()(X)["y"], 4 * X)
