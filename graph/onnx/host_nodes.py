@@ -19,7 +19,7 @@ from .protos import kind_of
 from .reading import Model
 from .types import STRING, numpy_type_of
 
-UNSIZED = frozenset(("STFT",))
+UNSIZED = frozenset(("Einsum", "STFT"))
 """Ops of which ONNX infers other sizes than its reference gives."""
 
 

@@ -348,7 +348,7 @@ class Importer:
         inputs = [self.values[name] if name else None for name in sources]
         try:
             if kind in REWRITES:
-                self._rewritten(node, kind, number, waiting.needed)
+                self._rewritten(_with_outputs(self.onnx, node, alive), kind, number, waiting.needed)
                 return
             made = self._translated(node, kind, inputs, waiting.needed, pattern)
         except FAILURES as error:
@@ -486,6 +486,16 @@ class Importer:
         return self.evaluation.translated(
             self.t, kind, inputs, outputs, node.output, attributes, pattern is None
         )
+
+
+def _with_outputs(onnx: Any, node: Any, alive: set[str]) -> Any:
+    """The node without the names of outputs behind the first that nobody reads; itself where somebody reads all."""
+    if all(name in alive for name in node.output[1:] if name):
+        return node
+    copy = onnx.NodeProto()
+    copy.CopyFrom(node)
+    copy.output[:] = [name if not place or name in alive else "" for place, name in enumerate(node.output)]
+    return copy
 
 
 def _may_change(error: Exception, inputs: Sequence[Value]) -> bool:

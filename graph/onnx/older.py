@@ -29,6 +29,8 @@ SAME = frozenset(_LATER_TAKES_MORE.split())
 BROADCASTING = ("Add", "And", "Div", "Equal", "Greater", "Less", "Mul", "Or", "Pow", "Sub", "Xor")
 """Ops that had an attribute for where the axes of their second input lie, until opset 7."""
 RECURRENT = ("GRU", "LSTM", "RNN")
+RESIZING = ("Resize", "Upsample")
+"""Ops that onnx.version_converter gives the places of opset 11, half a pixel aside, which they did not have before."""
 DROPPED = ("consumed_inputs",)
 """Attributes of before opset 6 that were for memory alone."""
 
@@ -76,7 +78,7 @@ def converted(onnx: Any, proto: Any, opset: int) -> Any:
     # The converter wants initializers among the inputs where the format is as old as that was a rule.
     copy.ir_version = max(copy.ir_version, 4)
     upgrade = _Upgrade(onnx, opset)
-    if opset >= 7 and not any(inner_graphs(node) for node in copy.graph.node):
+    if opset >= 7 and not any(any(inner_graphs(n)) or n.op_type in RESIZING for n in copy.graph.node):
         try:
             return upgrade.by_converter(copy)
         except Exception:  # of its C++ code; node by node there is more to say
@@ -423,11 +425,42 @@ def _tiled(upgrade: _Upgrade, node: Any, names: Names) -> list[Any] | None:
     return [upgrade.new("Constant", [], f"{y}.repeats", value=repeats), node]
 
 
+def _resized(upgrade: _Upgrade, node: Any, names: Names) -> list[Any] | None:
+    """Upsample and Resize, whose places are multiples of the scale until opset 10.
+
+    Which element is the nearest one nobody said; onnxruntime takes the one before, and behind where it makes less.
+    """
+    y, nearest = node.output[0], "floor"
+    scales, *sides, mode = upgrade.attributes_out(node, "scales", "height_scale", "width_scale", "mode")
+    made: list[Any] = []
+    if scales is None and None not in sides:
+        scales = [1.0, 1.0, *sides]
+    if len(node.input) > 1:
+        name, held = node.input[1], names.constants.get(node.input[1])
+        factors = None if held is None else upgrade.onnx.numpy_helper.to_array(held).reshape(-1).tolist()
+    elif scales is not None:
+        name, factors = f"{y}.scales", list(scales)
+        made.append(upgrade.constant(name, factors, [len(factors)]))
+    else:
+        raise upgrade.unknown(node, "its scales are missing")
+    word = mode.decode("utf-8", "replace") if isinstance(mode, bytes) else "nearest"
+    mode = "linear" if word == "bilinear" else word
+    if mode == "nearest" and (factors is None or min(factors) < 1 < max(factors)):
+        raise upgrade.unknown(node, "its scales must be constant, and all of them at least or at most 1")
+    if factors is not None and min(factors) < 1:
+        nearest = "ceil"
+    attributes = {"mode": mode, "nearest_mode": nearest, "coordinate_transformation_mode": "asymmetric"}
+    region = f"{y}.region"
+    made.append(upgrade.constant(region, [], [0]))
+    return [*made, upgrade.new("Resize", [node.input[0], region, name], y, name=node.name, **attributes)]
+
+
 OWN: dict[str, Callable[[_Upgrade, Any, Names], list[Any] | None]] = {
     **dict.fromkeys(BROADCASTING, _broadcast),
     **dict.fromkeys(RECURRENT, _steps),
     **dict.fromkeys(("Affine", "ParametricSoftplus", "ScaledTanh"), _of_two_numbers),
     **dict.fromkeys(("GlobalLpPool", "LpPool"), _whole_power),
+    **dict.fromkeys(RESIZING, _resized),
     "BatchNormalization": _normalised,
     "Cast": _cast,
     "Gemm": _product,

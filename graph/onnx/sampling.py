@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..importing.expressions import axis_of, binary, concat, cut, pad, power, reduce, reshape, where
+from ..importing.expressions import axis_of, binary, cast, concat, cut, pad, power, reduce, reshape, where
 from ..importing.hosted import compared, extreme
 from ..importing.layers import pooling
 from ..importing.sampling import (
@@ -93,8 +93,13 @@ def _thresholded_relu(t: Translation, node: Node) -> Value:
 @OPS.enter("Shrink")
 def _shrink(t: Translation, node: Node) -> Value:
     bias, bound = node.get("bias", 0.0), node.get("lambd", 0.5)
-    lower = where(t, below(t, node[0], -bound), binary(t, "Add", node[0], bias), 0.0)
-    return where(t, above(t, node[0], bound), binary(t, "Subtract", node[0], bias), lower)
+    x, dtype = node[0], dtype_of(node[0])
+    if dtype.kind in "iu":  # whose bounds and sums are of floating point
+        x = cast(t, x, np.dtype(np.float32))
+    # With a bound below 0 an element is on both sides of it, and ONNX asks for the lower one first.
+    upper = where(t, above(t, x, bound), binary(t, "Subtract", x, bias), 0.0)
+    made = where(t, below(t, x, -bound), binary(t, "Add", x, bias), upper)
+    return cast(t, made, dtype) if dtype.kind in "iu" else made
 
 
 @OPS.enter("ReduceLogSumExp")

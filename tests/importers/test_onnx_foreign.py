@@ -272,3 +272,57 @@ def test_a_loop_whose_body_is_described_wrongly():
         [NODE("Loop", ["most", "go", "x"], ["y"], body=body)], {"x": X}, ["y"], constants, opset=13
     )
     np.testing.assert_array_equal(og.from_onnx(model).compile()(X)["y"], 4 * X)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int8, np.uint8, np.int32])
+@pytest.mark.parametrize(("bias", "lambd"), [(1.0, -5.0), (1.5, 0.5), (-4.5, 5.0), (0.0, -1.0)])
+def test_shrinking_with_bounds_below_0(dtype, bias, lambd):
+    """An element that is on both sides of the bound goes by the lower one, which ONNX names first."""
+    onnxruntime = pytest.importorskip("onnxruntime")
+    x = np.arange(0 if dtype == np.uint8 else -8, 9).astype(dtype)
+    model = model_of([NODE("Shrink", ["x"], ["y"], bias=bias, lambd=lambd)], {"x": x}, ["y"], opset=19)
+    model.graph.output[0].CopyFrom(
+        helper.make_tensor_value_info("y", helper.np_dtype_to_tensor_dtype(x.dtype), x.shape)
+    )
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    (want,) = session.run(None, {"x": x})
+    np.testing.assert_array_equal(og.from_onnx(model).compile()(x)["y"], want)
+
+
+@pytest.mark.parametrize("shape", [(2, 3), (2, 3, 3)])
+def test_masks_of_attention_are_what_is_above_0(shape):
+    onnxruntime = pytest.importorskip("onnxruntime")
+    x, w = integers(2, 3, 4), integers(4, 12, seed=1)
+    mask = np.array([[3, 2, 0], [1, -1, 4]], np.int32)
+    mask = np.broadcast_to(mask[:, None], shape).copy() if len(shape) == 3 else mask
+    inputs = {"x": x, "w": w, "b": integers(12, seed=2), "m": mask}
+    node = NODE("Attention", list(inputs), ["y"], domain="com.microsoft", num_heads=2)
+    model = model_of([node], inputs, ["y"], opset=19)
+    model.opset_import.append(helper.make_opsetid("com.microsoft", 1))
+    model.graph.output[0].CopyFrom(tensor("y", x.shape))
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    (want,) = session.run(None, inputs)
+    np.testing.assert_allclose(og.from_onnx(model).compile()(inputs)["y"], want, rtol=1e-5, atol=1e-5)
+
+
+def test_outputs_that_are_named_and_that_nobody_reads():
+    """Exporters name what is for training alone; the sum behind it is read."""
+    onnxruntime = pytest.importorskip("onnxruntime")
+    inputs = {"x": integers(2, 3, 4), "s": integers(2, 3, 4, seed=1), "g": integers(4, seed=2)}
+    node = NODE(
+        "SkipLayerNormalization", list(inputs), ["y", "mean", "deviation", "z"], domain="com.microsoft"
+    )
+    model = model_of([node], inputs, ["y", "z"], opset=17)
+    model.opset_import.append(helper.make_opsetid("com.microsoft", 1))
+    for info in model.graph.output:
+        info.CopyFrom(tensor(info.name, (2, 3, 4)))
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    got = og.from_onnx(model).compile()(inputs)
+    for name, want in zip("yz", session.run(None, inputs), strict=True):
+        np.testing.assert_allclose(got[name], want, rtol=1e-4, atol=1e-5)
+
+
+def test_sums_of_einstein_over_axes_that_are_spread():
+    x, y = integers(1, 3, 2), integers(2, 2, 4, seed=1)
+    model = model_of([NODE("Einsum", ["x", "y"], ["z"], equation="bik,bkj->bij")], {"x": x, "y": y}, ["z"])
+    np.testing.assert_array_equal(og.from_onnx(model).compile()({"x": x, "y": y})["z"], x @ y)

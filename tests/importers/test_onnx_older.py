@@ -187,6 +187,26 @@ def test_forms_of_the_first_op_set(kind):
     np.testing.assert_array_equal(got, want)
 
 
+@pytest.mark.parametrize("mode", ["nearest", "linear"])
+@pytest.mark.parametrize("scales", [[1, 1, 2, 3], [1, 1, 0.5, 0.6], [1, 1, 1.5, 2.5]])
+@pytest.mark.parametrize("opset", [7, 9, 10])
+def test_resizing_of_before_half_pixels(opset, scales, mode):
+    onnxruntime = pytest.importorskip("onnxruntime")
+    if opset < 10 and min(scales) < 1:
+        pytest.skip("Upsample makes nothing less")
+    kind = "Resize" if opset == 10 else "Upsample"
+    held = {"s": np.array(scales, np.float32)}
+    node = NODE(kind, ["x", "s"], ["y"], mode=mode)
+    if opset == 7:
+        node, held = NODE(kind, ["x"], ["y"], mode=mode, scales=[float(s) for s in scales]), {}
+    model = model_of([node], {"x": X}, ["y"], held, opset)
+    model.ir_version = 5
+    model.graph.output[0].CopyFrom(helper.make_tensor_value_info("y", 1, ["a", "b", "c", "d"]))
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    (want,) = session.run(None, {"x": X})
+    np.testing.assert_allclose(og.from_onnx(model).compile()(X)["y"], want, rtol=1e-5, atol=1e-5)
+
+
 def test_pads_of_other_modes():
     node = NODE("Pad", ["x"], ["y"], mode="edge", pads=[0, 0, 1, 0, 0, 0, 0, 2])
     np.testing.assert_array_equal(

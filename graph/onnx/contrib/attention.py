@@ -67,6 +67,9 @@ def _mask(made: Rewriting, place: int, size: Sizes, fill: float) -> str:
         shape = batch, 1, queries, keys
     else:
         raise Unmapped(f"a mask of shape {list(shape)} for {batch} rows of {queries} queries and {keys} keys")
+    if name == made.input(place) and made.dtype(place).kind in "iu":
+        # Numbers above 1 stand for keys that are there, too.
+        name = made("Greater", name, made.number("nothing", 0, place))
     there = made.reshape(made.cast(name, made.float_type()), shape)
     gone = made("Sub", made.constant("one", np.asarray(1, made.float_type())), there)
     return made("Mul", gone, made.constant("fill", np.asarray(fill, made.float_type())))
