@@ -21,7 +21,15 @@ from ..ops.values import one_line
 
 GRACE = 1.0
 """Seconds that an interrupted command has to put its things in order."""
-OF_NAMES = (errno.ENOENT, errno.EISDIR, errno.ENOTDIR, errno.EACCES, errno.ENAMETOOLONG, errno.EINVAL, errno.EADDRINUSE)
+OF_NAMES = (
+    errno.ENOENT,
+    errno.EISDIR,
+    errno.ENOTDIR,
+    errno.EACCES,
+    errno.ENAMETOOLONG,
+    errno.EINVAL,
+    errno.EADDRINUSE,
+)
 """What is wrong with a file or port that somebody should have named otherwise; a full disk, say, is nobody's mistake.
 
 Places that are none (EINVAL) are asked for by files that are damaged."""
