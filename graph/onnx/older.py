@@ -183,9 +183,10 @@ class _Upgrade:
                 f"{one_line(error)}); {EXPORT}"
             ) from error
         own = {*node.input, *node.output}
+        title = next((str(name) for name in node.output if name), "node")
 
         def named(name: str) -> str:
-            return name if name in own or not name else f"{next(filter(None, node.output))}.{name}"
+            return name if name in own or not name else f"{title}.{name}"
 
         for tensor in made.initializer:
             if tensor.name not in own:

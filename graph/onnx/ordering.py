@@ -23,14 +23,15 @@ def tidied(onnx: Any, proto: Any) -> Any:
     copy = onnx.ModelProto()
     copy.CopyFrom(proto)
     for holder in (copy.graph, *copy.functions):
-        _tidy(holder, set())
+        _tidy(onnx, holder, set())
     return copy
 
 
-def _tidy(graph: Any, around: Collection[str]) -> None:
+def _tidy(onnx: Any, graph: Any, around: Collection[str]) -> None:
     """Puts a graph and those inside its nodes in order.
 
     Args:
+        onnx: the package.
         around: names that it may read from around it.
     """
     names = {*around, *_given(graph), *(name for node in graph.node for name in node.output)}
@@ -40,13 +41,13 @@ def _tidy(graph: Any, around: Collection[str]) -> None:
             del branch.input[:]
     for node in graph.node:
         for inner in inner_graphs(node):
-            _tidy(inner, names)
+            _tidy(onnx, inner, names)
     if not _disordered(graph):
         return
     order = _order(graph)
     if len(order) == len(graph.node):
         nodes = [graph.node[number] for number in order]
-        copies = [type(node).FromString(node.SerializeToString()) for node in nodes]
+        copies = [onnx.NodeProto.FromString(node.SerializeToString()) for node in nodes]
         del graph.node[:]
         graph.node.extend(copies)
 
