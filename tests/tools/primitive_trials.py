@@ -26,6 +26,7 @@ FAMILIES = {
     "batch_normalization_backward": lambda m: sums.batch_normalization(m, True),
     "layer_normalization": sums.layer_normalization,
     "layer_normalization_backward": lambda m: sums.layer_normalization(m, True),
+    "rms_normalization": sums.rms_normalization,
     "resampling": windows.resampling,
     "resampling_backward": lambda m: windows.resampling(m, True),
     "prelu": elementwise.prelu,

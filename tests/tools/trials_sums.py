@@ -205,6 +205,33 @@ def layer_normalization(m, backward=False):
     )
 
 
+def rms_normalization(m):
+    """Rows by the roots of their mean squares, which newer libraries have as a flag of layer normalisation."""
+    rng = m.rng
+    a = rng.choice([D.f32, D.f32, D.bf16, D.f16])
+    rows = rng.choice([1, 2, 3, 17, 64, 200])
+    inner = rng.choice([1, 2, 3, 7, 8, 15, 16, 17, 31, 64, 100, 129, 640, 1000])
+    shape, epsilon = (rows, inner), 0.5
+    x, dst = m.values(shape), rng.choice([a, a, D.f32])
+    source, target = m.dense(shape, a, "rows"), m.dense(shape, dst, "rows")
+    flags, inputs, gamma = NormalizationFlags.rms_norm, {Arg.SRC: (source, x)}, 1.0
+    if rng.random() < 0.7:
+        flags, gamma = flags | NormalizationFlags.use_scale, m.data.choice([0.5, 1.0, 2.0], inner)
+        inputs[Arg.SCALE] = (m.vector(inner), gamma)
+    attributes, _, _, _ = m.attributes(shape, dst, False)
+    kind = Propagation.forward_inference
+    y = x / np.sqrt((x * x).mean(1)[:, None] + epsilon) * gamma
+    return Trial(
+        "layer_normalization_forward",
+        [m.engine, kind, source, target, m.vector(rows), epsilon, flags, attributes],
+        inputs,
+        {Arg.DST: (target, y)},
+        {"src": name_of(source), "dst": dst.value, "scale": len(inputs) > 1, "squares": True},
+        8.0,
+        1e-3,
+    )
+
+
 def matmul(m):
     rng = m.rng
     batch = rng.choice([(), (), (1,), (3,), (2, 3), (2, 1), (1, 1)])

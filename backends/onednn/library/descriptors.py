@@ -40,7 +40,10 @@ class Descriptor:
             isinstance(one, MemoryDesc) and one.data_type in LATER_DATA_TYPES
             for one in (getattr(self, field.name) for field in fields(type(self)))
         )
-        return f"{self.function}_of_packed_weights" if packed else self.function
+        if packed:
+            return f"{self.function}_of_packed_weights"
+        squares = NormalizationFlags.rms_norm & getattr(self, "flags", NormalizationFlags.none)
+        return f"{self.function}_of_squares" if squares else self.function
 
     def arguments(self, engine: NativeEngine) -> tuple[object, ...]:
         """What the library's function takes, in order."""

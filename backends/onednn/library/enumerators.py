@@ -144,10 +144,11 @@ class Propagation(IntEnum):
 
 
 class NormalizationFlags(IntFlag):
-    """`dnnl_normalization_flags_t`, the part that is used here."""
+    """`dnnl_normalization_flags_t`, the part that is used here; `rms_norm` came after 3.6, which refuses it."""
 
     none = 0
     use_global_stats = 1
     use_scale = 2
     use_shift = 4
     fuse_norm_relu = 8
+    rms_norm = 32

@@ -144,7 +144,8 @@ def layer_backward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
 
 
 def root_mean_square(low: Lowering, op: Op, links: Sequence[Link]) -> None:
-    """RMS normalisation, on rows: the squares, their means, which become factors, and the rows by these.
+    """RMS normalisation, on rows: by one primitive where the library has one, as 3.13; else
+    the squares, their means, which become factors, and the rows by these.
 
     Raises:
         Unfit: rows that are too long for one sum, and have no parts of the same length; there are no kernels.
@@ -154,6 +155,8 @@ def root_mean_square(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     parts = stages(inner, PARALLEL)
     if parts is None:
         raise Unfit(f"sums of {inner} numbers in one f32 lose digits")
+    if len(parts) == 1 and _by_one_primitive(low, op, src):
+        return
     squares = low.layouts.temporary((rows, inner), F32)
     low.emitter.run("squares", _product(low, src, src, squares), [*_pair(src, src), (Arg.DST, squares)])
     factor, count = squares, rows * inner
@@ -183,6 +186,31 @@ def root_mean_square(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     scaled = _product(low, src, factor, made, gamma)
     low.emitter.run("root mean square normalization", scaled, [*arguments, (Arg.DST, made)])
     _shaped(low, made, op.outputs[0])
+
+
+def _by_one_primitive(low: Lowering, op: Op, src: Buffer) -> bool:
+    """The library's own RMS normalisation; whether it has one."""
+    rows, inner = src.desc.shape
+    gamma = [_vector(low, one, inner) for one in op.inputs[1:]]
+    dst = low.layouts.temporary((rows, inner), low.tensors.type_of(op.outputs[0]))
+    scale = NormalizationFlags.use_scale if gamma else NormalizationFlags.none
+    desc = low.chooser.find(
+        LayerNormalizationForward(
+            propagation=Propagation.forward_inference,
+            src=src.desc,
+            dst=dst.desc,
+            statistics=low.layouts.desc((rows,), (1,), F32),
+            epsilon=op.attributes.real("epsilon"),
+            flags=NormalizationFlags.rms_norm | scale,
+            attributes=low.chooser.attributes(),
+        )
+    ).desc
+    if desc is None or not desc.implementation.startswith("jit"):
+        return False
+    scales = [(Arg.SCALE, one) for one in gamma]
+    low.emitter.run("root mean square normalization", desc, [(Arg.SRC, src), *scales, (Arg.DST, dst)])
+    _shaped(low, dst, op.outputs[0])
+    return True
 
 
 def _pair(first: Buffer, second: Buffer) -> list[tuple[int, Buffer]]:

@@ -54,7 +54,10 @@ def test_numbers_are_those_of_the_headers(headers):
     ours |= {f"dnnl_fpmath_mode_{mode.name}": mode for mode in FpmathMode}
     ours |= {f"dnnl_cpu_isa_{isa.name}": isa for isa in CpuIsa}
     ours |= {f"dnnl_{one.name}": one for one in (*Algorithm, *Propagation)}
-    ours |= {f"dnnl_{one.name}": one for one in NormalizationFlags if one}
+    later = {f"dnnl_{dtype.value}": number for dtype, number in library.LATER_DATA_TYPES.items()}
+    later |= {f"dnnl_{one.name}": one for one in (NormalizationFlags.rms_norm,)}
+    flags = {f"dnnl_{one.name}": one for one in NormalizationFlags if one}
+    ours |= {name: v for name, v in (flags | later).items() if name in known or name not in later}
     ours |= {f"dnnl_{dtype.value}": number for dtype, number in library.DATA_TYPES.items()}
     ours |= {
         "DNNL_MAX_NDIMS": library.MAX_NDIMS,

@@ -4,6 +4,7 @@ import numpy as np
 import onednn_graph as og
 import pytest
 from rows import each
+from strategies import has_isa
 from support.op_calls import TYPES
 
 pytestmark = pytest.mark.usefixtures("onednn")
@@ -90,3 +91,13 @@ def test_rows_of_one_element_or_none_are_right_too(shape):
     np.testing.assert_allclose(
         graph.compile()(x)["y"], formula(x, -1, None, 1e-5) if x.size else x, rtol=1e-6
     )
+
+
+@pytest.mark.library("3.13")
+@pytest.mark.parametrize("gamma", [None, "f32"], ids=["alone", "with a scale"])
+def test_a_newer_library_does_it_by_one_primitive(gamma):
+    if not has_isa("avx2"):
+        pytest.skip("the kernel for rows is of AVX2 on")
+    model = graph_of((5, 640), -1, "f32", gamma).compile()
+    (name,) = model.explain()[0].implementations
+    assert name.startswith("root mean square normalization (jit")
