@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -15,6 +17,7 @@ from ..importing.expressions import (
 from ..importing.tables import Entries
 from ..importing.translation import Translation, Unmapped, Value, dtype_of, shape_of
 from .hosted import div_rounded
+from .layers import max_pool
 from .schema import Translate
 from .training import batch_norm_moving, inverse_deviation
 
@@ -121,3 +124,11 @@ def _group_norm_kept(
     )
     inverse = inverse_deviation(t, variance, epsilon)
     return [dst, *(cast(t, reshape(t, one, [batch, groups]), own) for one in (mean, inverse))]
+
+
+def _largest_alone(t: Translation, *given: Any, count: int) -> list[Value]:
+    """A max pooling; where its elements are is torch's, if somebody reads it."""
+    return [max_pool(t, *given, count=count)]
+
+
+INSTEAD.add({f"max_pool{n}d_with_indices": partial(_largest_alone, count=n) for n in (1, 2, 3)})

@@ -11,7 +11,20 @@ from typing import Any
 import numpy as np
 
 from ..importing.attention import attention
-from ..importing.expressions import HALVES, axis_of, cast, concat, cut, reduce, squeeze, unsqueeze
+from ..importing.expressions import (
+    HALVES,
+    axis_of,
+    binary,
+    cast,
+    concat,
+    cut,
+    matmul,
+    reduce,
+    reshape,
+    squeeze,
+    transpose,
+    unsqueeze,
+)
 from ..importing.layers import (
     batch_norm,
     convolution,
@@ -25,6 +38,7 @@ from ..importing.layers import (
 from ..importing.tables import Entries
 from ..importing.translation import Translation, Unmapped, Value, dtype_of, shape_of, sizes
 from .schema import Translate
+from .statistics import by_batch
 
 OPS = Entries[Translate]("aten.")
 """Op → its translation, by its name with the overload or without."""
@@ -112,10 +126,31 @@ def _conv_transpose(
     return _convolution(t, x, weight, bias, stride, padding, dilation, True, output_padding, groups)
 
 
+@OPS.enter("_trilinear")
+def _trilinear(
+    t: Translation,
+    a: Value,
+    b: Value,
+    c: Value,
+    of_a: Sequence[int],
+    of_b: Sequence[int],
+    of_c: Sequence[int],
+    summed: Sequence[int],
+    *_: object,
+) -> Value:
+    """A bilinear layer: rows of a and c on both sides of each matrix of b, by two products."""
+    if [list(one) for one in (of_a, of_b, of_c, summed)] != [[1, 3], [0], [1, 2], [2, 3]]:
+        raise Unmapped("a product of three tensors that is no bilinear layer")
+    outputs, left, right = sizes(b)
+    side = reshape(t, transpose(t, b, [1, 0, 2]), [left, outputs * right])
+    product = reshape(t, matmul(t, a, side), [-1, outputs, right])
+    return reshape(t, matmul(t, product, unsqueeze(t, c, [2])), [sizes(a)[0], outputs])
+
+
 # --- poolings --------------------------------------------------------------------------------------------
 
 
-def _max_pool(
+def max_pool(
     t: Translation,
     x: Value,
     kernel: Sequence[int],
@@ -126,6 +161,7 @@ def _max_pool(
     *,
     count: int,
 ) -> Value:
+    """A max pooling over so many axes."""
     window, pads = spread(kernel, count), spread(padding, count)
     return pooling(
         t,
@@ -153,11 +189,9 @@ def _avg_pool(
     count: int,
 ) -> Value:
     window, pads = spread(kernel, count), spread(padding, count)
-    if divisor not in (None, math.prod(window)):
-        raise Unmapped(f"an average pooling that divides by {divisor}")
-    if divisor is not None and (ceil or (any(pads) and not count_pads)):
+    if divisor is not None and ceil:
         raise Unmapped("an average pooling with a divisor of its own where windows have fewer elements")
-    return pooling(
+    pooled = pooling(
         t,
         "AvgPool",
         x,
@@ -167,8 +201,14 @@ def _avg_pool(
         end=pads,
         dilations=[1] * count,
         ceil=ceil,
-        exclude_pad=not count_pads,
+        exclude_pad=not count_pads and divisor is None,
     )
+    return redivided(t, pooled, math.prod(window), divisor)
+
+
+def redivided(t: Translation, mean: Value, count: int, divisor: int | None) -> Value:
+    """A mean of so many elements as their sum divided by another number."""
+    return mean if divisor in (None, count) else binary(t, "Multiply", mean, count / divisor)
 
 
 def _adaptive(t: Translation, x: Value, wanted: Sequence[int], *, kind: str, count: int) -> Value:
@@ -213,8 +253,7 @@ def _alone(function: Callable[..., Value], *given: Any, **more: Any) -> list[Val
 for _count in (1, 2, 3):
     OPS.add(
         {
-            f"max_pool{_count}d": partial(_max_pool, count=_count),
-            f"max_pool{_count}d_with_indices": partial(_alone, _max_pool, count=_count),
+            f"max_pool{_count}d": partial(max_pool, count=_count),
             f"avg_pool{_count}d": partial(_avg_pool, count=_count),
             f"adaptive_avg_pool{_count}d": partial(_adaptive, kind="AvgPool", count=_count),
             f"adaptive_max_pool{_count}d": partial(_alone, _adaptive, kind="MaxPool", count=_count),
@@ -254,8 +293,10 @@ def _batch_norm(
     epsilon: float,
     *_: object,
 ) -> Value:
-    if training or mean is None or variance is None:
-        raise Unmapped("a batch normalisation by the statistics of the batch")
+    if mean is None or variance is None:
+        return by_batch(t, x, gamma, beta, epsilon)[0]
+    if training:
+        raise Unmapped("a batch normalisation that moves statistics which it does not return")
     return batch_norm(t, x, gamma, beta, mean, variance, epsilon)
 
 

@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
 
-from ..importing.expressions import axis_of, cast, concat, cut, expand, reshape, take, transpose, unsqueeze
+from ..importing.expressions import (
+    axis_of,
+    binary,
+    cast,
+    concat,
+    cut,
+    expand,
+    pad,
+    reshape,
+    take,
+    transpose,
+    unsqueeze,
+)
 from ..importing.hosted import TRUTH, extreme, gathered
 from ..importing.sampling import log_sum_exp, sampled, scattered, top_k, triangle
 from ..importing.tables import Entries
 from ..importing.translation import Translation, Unmapped, Value, dtype_of, shape_of, sizes
 from ..model.logical_tensor import LogicalTensor
+from .layers import max_pool, spread
 from .schema import Translate
 
 OPS = Entries[Translate]("aten.")
@@ -162,6 +176,50 @@ def _windows(t: Translation, x: Value, axis: int, size: int, step: int) -> Value
     found = take(t, x, axis, np.arange(count)[:, None] * step + np.arange(size))
     rank = len(shape_of(x))
     return transpose(t, found, [*(a for a in range(rank + 1) if a != axis + 1), axis + 1])
+
+
+def _pooled_with_places(
+    t: Translation,
+    x: Value,
+    kernel: Sequence[int],
+    stride: Sequence[int] = (),
+    padding: Sequence[int] = (0,),
+    dilation: Sequence[int] = (1,),
+    ceil: bool = False,
+    *,
+    count: int,
+) -> list[Value]:
+    """A max pooling, and where in its image each of the largest elements is, the first of several."""
+    made = max_pool(t, x, kernel, stride, padding, dilation, ceil, count=count)
+    window, pads, apart = (spread(one, count) for one in (kernel, padding, dilation))
+    steps = spread(stride or window, count)
+    have, wanted = sizes(x)[-count:], sizes(made)[-count:]
+    lead = len(sizes(x)) - count
+    reaches = [
+        (number - 1) * step + gap * (taps - 1) + 1
+        for number, step, gap, taps in zip(wanted, steps, apart, window, strict=True)
+    ]
+    after = [max(0, far - size - first) for far, size, first in zip(reaches, have, pads, strict=True)]
+    found = pad(t, x, [*[0] * lead, *pads], [*[0] * lead, *after], -math.inf)
+    for number in range(count):
+        taps = np.arange(window[number]) * apart[number]
+        found = take(t, found, lead + 2 * number, np.arange(wanted[number])[:, None] * steps[number] + taps)
+    outer = range(lead, lead + 2 * count, 2)
+    found = transpose(t, found, [*range(lead), *outer, *(axis + 1 for axis in outer)])
+    found = reshape(t, found, [*sizes(found)[: lead + count], math.prod(window)])
+    tap = extreme(t, "ArgMax", found, -1, keep=False)
+    place: Value = np.zeros((), np.int64)
+    for number, of_taps in enumerate(np.indices(window).reshape(count, -1)):
+        row = [-1 if axis == number else 1 for axis in range(count)]
+        first = (np.arange(wanted[number]) * steps[number] - pads[number]).reshape(row)
+        at = binary(t, "Add", take(t, of_taps * apart[number], 0, tap), first)
+        if pads[number]:  # where all of a window is minus infinity, its first element is meant, no padding
+            at = binary(t, "Maximum", at, 0)
+        place = at if number == 0 else binary(t, "Add", binary(t, "Multiply", place, have[number]), at)
+    return [made, place]
+
+
+OPS.add({f"max_pool{n}d_with_indices": partial(_pooled_with_places, count=n) for n in (1, 2, 3)})
 
 
 @OPS.enter("copy")

@@ -86,7 +86,7 @@ def inverse_deviation(t: Translation, variance: Value, epsilon: float) -> Value:
     return t.op("Pow", binary(t, "Add", variance, epsilon), beta=-0.5)
 
 
-@OPS.enter("_native_batch_norm_legit_functional")
+@INSTEAD.enter("_native_batch_norm_legit_functional")
 def batch_norm_moving(
     t: Translation,
     x: Value,
@@ -107,7 +107,7 @@ def batch_norm_moving(
     return [dst, batch_mean, inverse_deviation(t, batch_variance, epsilon), new_mean, new_variance]
 
 
-@OPS.enter("_native_batch_norm_legit.no_stats")
+@INSTEAD.enter("_native_batch_norm_legit.no_stats")
 def _batch_norm_alone(
     t: Translation,
     x: Value,

@@ -17,7 +17,7 @@ from ..model.patterns import fitting, near_name, some_of
 from ..model.topology import needed_ops, topological
 from ..runtime.arrays import numpy_type
 from .folding import fold_batch_norm
-from .rewriting import count, frozen_parameters
+from .rewriting import count, frozen_parameters, keep_outputs
 
 
 def for_inference(graph: G, outputs: object, *, folded: bool = False, loss: LogicalTensor | None = None) -> G:
@@ -123,6 +123,7 @@ def _without_unread(graph: GraphCore, made: G) -> G:
     for name, number in made.marked_outputs:
         kept.output(kept.tensor(number), name=name)
     kept.prune()
+    keep_outputs(kept, {t.id for t in made.outputs})
     return kept
 
 
@@ -227,7 +228,4 @@ def _mark(
             made.output(made.tensor(number), name=name)
         else:
             made.output(tensor, name=name or label(graph.tensor(number)))
-    kept = {number for _, number in made.marked_outputs}
-    for tensor in made.outputs:
-        if tensor.id not in kept:
-            made.drop_output(tensor)
+    keep_outputs(made, {number for _, number in made.marked_outputs})

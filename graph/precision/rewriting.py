@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Generic
 
 from ...ops.data_types import DataType
@@ -12,7 +12,7 @@ from ...ops.records import frozen
 from ...ops.registry import REGISTRY
 from ...ops.schema import UNKNOWN_DIM
 from ...ops.values import format_value
-from ..core.building import G, empty_like
+from ..core.building import G, GraphCore, empty_like
 from ..model.logical_tensor import MAX_ID, LogicalTensor, PropertyType, evolve_tensor, label
 from ..model.op import Op
 from ..model.patterns import fits, fitting, near_name, patterns_of, some_of
@@ -162,6 +162,14 @@ class Rewriting(Generic[G]):
         for tensor in self.source.outputs:
             if tensor.id not in marked:
                 self.made.output(self.made.tensor(tensor.id))
+        keep_outputs(self.made, self.outputs)
+
+
+def keep_outputs(graph: GraphCore, wanted: Collection[int]) -> None:
+    """Has a graph no other outputs than these, by id: results of ops that nobody has read before are none now."""
+    for tensor in graph.outputs:
+        if tensor.id not in wanted:
+            graph.drop_output(tensor)
 
 
 def frozen_parameters(graph: G, *, share_state: bool = False) -> G:
@@ -193,11 +201,7 @@ def frozen_parameters(graph: G, *, share_state: bool = False) -> G:
         made.add_op(op.with_tensors([fixed.get(t.id, t) for t in op.inputs], op.outputs))
     for parameter, value in graph.assignments:
         made.assign(made.tensor(parameter.id), made.tensor(value.id))
-    # Marked ones come first; what is no output before must be none now.
-    for name, number in graph.marked_outputs:
+    for name, number in graph.marked_outputs:  # these come first
         made.output(made.tensor(number), name=name)
-    kept = {t.id for t in graph.outputs}
-    for tensor in made.outputs:
-        if tensor.id not in kept:
-            made.drop_output(tensor)
+    keep_outputs(made, rewriting.outputs)
     return made

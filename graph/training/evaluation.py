@@ -12,6 +12,7 @@ from ..model.builder import snake_case
 from ..model.logical_tensor import LogicalTensor, label
 from ..model.topology import needed_ops
 from ..precision.inference import evaluating
+from ..precision.rewriting import keep_outputs
 from ..runtime.arrays import Array
 from ..runtime.caching import BoundedCache
 from ..runtime.parameter import Parameter
@@ -222,4 +223,5 @@ def _only(graph: Graph, wanted: set[int], given: set[int], names: Mapping[int, s
         if number in wanted:
             made.output(made.tensor(number), name=name or names.get(number))
     made.prune()
+    keep_outputs(made, wanted)
     return made

@@ -67,3 +67,17 @@ def test_all_that_is_written_is_one_call():
     assert report(module).functions[0].torch_steps == {"aten.copy_.default": 1}
     changed = [one._version > before for one, before in zip(module.buffers(), versions, strict=True)]
     assert changed == [name != "turn" for name, _ in module.named_buffers()]
+
+
+@pytest.mark.parametrize("counted", [False, True], ids=["padding left out", "padding counted"])
+def test_an_average_with_a_divisor_of_its_own(counted):
+    """On integers and powers of two every number is exact, that of the gradient, too."""
+    pool = nn.AvgPool2d(4, 2, 1, count_include_pad=counted, divisor_override=8)
+    x = torch.randint(-4, 5, (2, 3, 6, 8), generator=torch.Generator().manual_seed(0)).float()
+    mine, theirs = x.clone().requires_grad_(), x.clone().requires_grad_()
+    made, wanted = torch.compile(pool, backend="onednn_graph", options={"strict": True})(mine), pool(theirs)
+    (made * made.detach()).sum().backward()
+    (wanted * wanted.detach()).sum().backward()
+    assert torch.equal(made, wanted)
+    assert torch.equal(mine.grad, theirs.grad)
+    assert not any("avg_pool2d" in step for one in report().functions[-2:] for step in one.torch_steps)

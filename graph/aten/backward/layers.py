@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
@@ -15,7 +16,7 @@ from ...importing.expressions import (
 from ...importing.layers import nearest_agrees
 from ...importing.tables import Entries
 from ...importing.translation import Translation, Unmapped, Value, dtype_of, shape_of, sizes
-from ..layers import spread
+from ..layers import redivided, spread
 from ..schema import Translate
 
 OPS = Entries[Translate]("aten.")
@@ -140,21 +141,21 @@ def _average(
         raise Unmapped("a pooling without a batch")
     window, pads = spread(kernel, spatial), spread(padding, spatial)
     steps = spread(stride or window, spatial)
-    if divisor is not None:
-        raise Unmapped(f"an average pooling that divides by {divisor}")
+    if divisor is not None and ceil:
+        raise Unmapped("an average pooling with a divisor of its own where windows have fewer elements")
     if ceil and any(
         (size + 2 * p - k) % s for size, p, k, s in zip(shape[2:], pads, window, steps, strict=True)
     ):
         raise Unmapped("an average pooling with ceil rounding whose last window is a part of one")
     return t.op(
         "AvgPoolBackward",
-        gradient,
+        redivided(t, gradient, math.prod(window), divisor),
         src_shape=list(shape),
         kernel=window,
         strides=steps,
         pads_begin=pads,
         pads_end=pads,
-        exclude_pad=not count_pads,
+        exclude_pad=not count_pads and divisor is None,
         data_format="NCX",
     )
 
