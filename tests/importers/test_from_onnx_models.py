@@ -286,7 +286,7 @@ def test_a_file_that_is_no_model(tmp_path):
             og.ArgumentError, match="is no ONNX model.*a oneDNN Graph file is read by Graph.load"
         ):
             og.from_onnx(str(path))
-    with pytest.raises(og.ArgumentError, match="what the bytes hold is no ONNX model; it holds no graph"):
+    with pytest.raises(og.ArgumentError, match="what the bytes hold is no ONNX model: it is empty"):
         og.from_onnx(b"")
 
 
