@@ -24,7 +24,8 @@ NAMES = {
     """,
     "profiling": """
         Considered Event EventKind ExplainedStep Explanation Explanations HeldMemory Line MemoryPeak MemoryStep
-        MemoryTimeline OnlineChoice Profile Report StageMemory Temporary Tried profile
+        MemoryTimeline OnlineChoice Partitioning PartitioningStep Profile Report StageMemory Temporary Tried
+        profile
     """,
     "training": """
         EMA LAMB SGD Accuracy Adagrad Adam AdamW Callback Checkpoints Communicator Constant Cosine

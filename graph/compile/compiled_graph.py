@@ -374,18 +374,18 @@ class CompiledGraph(NoGraph):
         return values[number] if number in values else self._held[number]
 
     def _check_targets(self, values: Mapping[int, Array], targets: Mapping[str, object]) -> None:
-        """Before anything is computed: what can't be written to, constants, and what later parts read."""
+        """Before anything is computed: constants, what later parts read, and what can't be written to."""
+        copies = len(self._signature.outputs) > len(self._produced.intersection(t.id for t in self.outputs))
+        parts = len(self._stages) + (copies or not self._produced.issuperset(self._copied.values()))
+        names = {t.id: name for name, t in zip(self.input_names, self.inputs, strict=True)}
+        inputs = {names[number]: array for number, array in values.items()}
+        check_apart(targets, self._held.values(), inputs, parts)
         written = self._written(targets)
         for name, tensor in self._signature.outputs:
             if name in targets and (self._assigned or targets[name] is not written.get(tensor.id)):
                 made = tensor.id in self._produced
                 known = tensor if made else tensor.with_shape(self._plain(values, tensor.id).shape)
                 target_array(name, known, targets[name])
-        copies = len(self._signature.outputs) > len(self._produced.intersection(t.id for t in self.outputs))
-        parts = len(self._stages) + (copies or not self._produced.issuperset(self._copied.values()))
-        names = {t.id: name for name, t in zip(self.input_names, self.inputs, strict=True)}
-        inputs = {names[number]: array for number, array in values.items()}
-        check_apart(targets, self._held.values(), inputs, parts)
 
     # --- what it is ---
 

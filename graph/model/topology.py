@@ -100,6 +100,7 @@ class Contraction:
     def way_back(self, ops: Sequence[Op]) -> str:
         """Of ops that can't be contracted, those on a shortest path that leaves them and comes back, for people."""
         inside = {id(op) for op in ops}
+        last = max(self._place[id(op)] for op in ops)  # a node behind comes back to none of them
         ways: list[tuple[Op, ...]] = [
             (c,) for op in ops for c in self._topology.consumers(op) if id(c) not in inside
         ]
@@ -109,7 +110,7 @@ class Contraction:
                 for consumer in self._topology.consumers(member):
                     if id(consumer) in inside:
                         return ", ".join(map(str, dict.fromkeys((*way, member))))
-                    if id(consumer) not in seen:
+                    if id(consumer) not in seen and self._place[id(consumer)] <= last:
                         seen.add(id(consumer))
                         ways.append((*way, *([] if member is way[-1] else [member]), consumer))
         return "others"

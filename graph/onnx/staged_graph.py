@@ -25,6 +25,7 @@ from ..graph import Graph
 from ..model.logical_tensor import LogicalTensor, label
 from ..model.op import Op
 from ..open_graph import OpenGraph
+from ..runtime.arguments import target_array
 from ..runtime.engine import Engine, Stream
 from ..runtime.memory import MemoryTimeline
 from ..runtime.tensor import check_array, plain_array
@@ -163,7 +164,7 @@ class CompiledStages(CompiledGraph):
         results: dict[str, Any] = {}
         for (name, tensor), value in zip(self._signature.outputs, made, strict=True):
             if name in targets:
-                array = self._target(name, tensor, targets[name])
+                array = target_array(name, tensor, targets[name])
                 if not is_array(value):
                     raise ArgumentError(
                         f"output {name!r} is no tensor, and can't be written into an array; leave it out"

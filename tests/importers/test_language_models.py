@@ -35,13 +35,13 @@ def check(name, bits, folder):
     peer = peers.ours(model, LENGTH, bits, folder)
     for _ in range(2):  # the second time the cache has the rows of the first
         made = logits(peer, size, None if bits == "f32" else expected.argmax(1))
-        assert np.abs(made - expected).max() / expected.std() <= language.BOUNDS[bits]
+        assert language.off(made, expected) <= language.bound(bits, size.layers)
         if bits == "f32":
             assert made.argmax(1).tolist() == expected.argmax(1).tolist()
     return peer, model
 
 
-@pytest.mark.parametrize("bits", language.BOUNDS)
+@pytest.mark.parametrize("bits", language.ERRORS)
 @pytest.mark.parametrize("name", ["llama tiny", "qwen tiny"])
 def test_tokens_and_logits_of_small_models(name, bits, tmp_path):
     peer, model = check(name, bits, tmp_path)
@@ -112,7 +112,7 @@ def test_llama_cpp_makes_the_same_of_them(name, bits, tmp_path):
     size, model = model_of(name, tmp_path)
     expected = logits(peers.eager(model, LENGTH, "f32", tmp_path), size)
     made = logits(peers.llama_cpp(model, LENGTH, bits, tmp_path), size, expected.argmax(1))
-    assert np.abs(made - expected).max() / expected.std() <= language.BOUNDS[bits]
+    assert language.off(made, expected) <= language.bound(bits, size.layers)
 
 
 def test_weights_that_kernels_read_are_counted_by_their_types():

@@ -101,9 +101,10 @@ def _take_before(
     """Adds the ops that make inputs of `op` alone, and those before them, at most so many one after another."""
     for tensor in op.inputs if most else ():
         producer = topology.producer(tensor)
-        if producer is None or producer in found:
+        if producer is None:
             continue
-        if producer.kind not in kinds and not (op.kind in COMPRESSED and may_decompress(producer)):
+        taken = producer.kind in kinds or (op.kind in COMPRESSED and may_decompress(producer))
+        if not taken or producer in found:
             continue
         if all(reader is op for reader in topology.readers(tensor)):
             found.append(producer)

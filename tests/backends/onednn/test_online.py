@@ -262,8 +262,7 @@ def test_programs_that_share_choices_choose_alike(slow_first):
 def test_a_cache_that_cant_be_written_does_not_matter(slow_first, folder):
     folder.parent.mkdir(exist_ok=True)
     folder.write_text("no folder")
-    with pytest.warns(tuning_cache.TuningCacheWarning):
-        model = graph_of(WIDE).compile(tune="online")
+    model = graph_of(WIDE).compile(tune="online")  # there are no times yet, and nothing to say
 
     def use():
         for _ in range(MANY):

@@ -67,7 +67,9 @@ def test_files_keep_what_a_plateau_has_seen(wrap: Callable[[Any], Any], tmp_path
 def test_a_file_without_one_is_of_another_optimizer(tmp_path: Path) -> None:
     pytest.importorskip("safetensors")
     linear(T.SGD(1.0))[1].save(tmp_path / "state")
-    with pytest.raises(og.GraphFileError, match="with 0 learning rates that are a Plateau, and this trainer has 1"):
+    with pytest.raises(
+        og.GraphFileError, match="with 0 learning rates that are a Plateau, and this trainer has 1"
+    ):
         linear(T.SGD(T.Plateau(1.0)))[1].load(tmp_path / "state")
 
 
