@@ -17,13 +17,16 @@ from ...ops.values import format_value
 from ..model.logical_tensor import LayoutType, LogicalTensor, as_plain, format_shape
 from ..model.numpy_types import itemsize
 from ..model.op import Op, PortName, port_names
-from .arrays import Array, as_array, numpy_type, pinned
+from .arrays import Array, as_array, begins_at_a_line, numpy_type, pinned
 from .direct import DirectCall, PlainPort
 from .engine import Engine
 from .executable import Executable, Settling
 from .layouts import LayoutHandle, check_buffer
 from .shared_constants import MadeConstant
 from .tensor import Tensor, allocate, check_array, plain_array
+
+PAST_CACHES = ("Interpolate", "InterpolateBackward")
+"""Ops whose large results oneDNN may write past the caches, which takes memory that begins at a cache line."""
 
 
 class _Port:
@@ -154,6 +157,7 @@ class Arguments:
         self._outputs = [_Port(t, names[t.id], engine) for t in executable.outputs]
         self._in_place = [(in_place or {}).get(t.id) for t in executable.outputs]
         self._all_new = not in_place
+        self._past_caches = any(op.kind in PAST_CACHES for op in ops)
 
     def _listed(self, ports: list[_Port], given: object, what: str) -> Sequence[object]:
         if isinstance(given, list | tuple):
@@ -198,7 +202,9 @@ class Arguments:
         ]
         self._check_apart([t for t, value in zip(targets, listed, strict=True) if value is not None])
         computed = [
-            array if value is None or (port.fits(array) and not _meets(array, ins)) else port.allocate()
+            array
+            if value is None or (self._takes(port, array) and not _meets(array, ins))
+            else port.allocate()
             for port, array, value in zip(self._outputs, targets, listed, strict=True)
         ]
         self.executable.run(ins, computed)
@@ -210,6 +216,10 @@ class Arguments:
             cast("Array", given) if isinstance(given, np.ndarray) else target
             for given, target in zip(listed, targets, strict=True)
         )
+
+    def _takes(self, port: _Port, array: Array) -> bool:
+        """Whether an output may be written where it is."""
+        return port.fits(array) and not (self._past_caches and not begins_at_a_line(array))
 
     def direct(
         self, given: Sequence[int], returned: Sequence[int], names: Sequence[str]
@@ -274,6 +284,11 @@ class Arguments:
                 raise ArgumentError(
                     f"{port.what} must lie as compiled to be bound, with byte strides "
                     f"{list(port.byte_strides)}, got {list(array.strides)}; compile with its strides"
+                )
+            if not self._takes(port, array):
+                raise ArgumentError(
+                    f"{port.what} must begin at a multiple of 64 bytes to be bound, for it is large and of a "
+                    "resampling; take one that bind allocates, or use execute, which copies"
                 )
             if _meets(array, ins):
                 raise ArgumentError(

@@ -8,6 +8,7 @@ NumPy's own `from_dlpack` refuses. What has only `__array__` goes through that. 
 from __future__ import annotations
 
 import ctypes
+import math
 import weakref
 from collections.abc import Iterable, Sequence
 from typing import Any, cast
@@ -291,6 +292,28 @@ def aligned_bytes(nbytes: int) -> Array:
     memory = np.empty(nbytes + ALIGNMENT, np.uint8)
     start = -address(memory) % ALIGNMENT
     return memory[start : start + nbytes]
+
+
+LARGE = 1 << 18
+"""Bytes from which results begin at a cache line. Resamplings of oneDNN (3.2 to 3.13) write what caches don't hold by
+stores that end the process elsewhere; NumPy's large arrays begin 16 bytes behind the beginning of a page."""
+
+
+def uninitialised(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    """`np.empty`, at a cache line where it is large.
+
+    Raises:
+        MemoryError, ValueError: as by NumPy.
+    """
+    nbytes = math.prod(shape) * dtype.itemsize
+    if nbytes < LARGE:
+        return np.empty(shape, dtype)
+    return aligned_bytes(nbytes).view(dtype).reshape(shape)
+
+
+def begins_at_a_line(array: Array) -> bool:
+    """Whether it is small, or begins at a cache line."""
+    return array.nbytes < LARGE or address(array) % ALIGNMENT == 0
 
 
 def address(array: Array) -> int:

@@ -11,7 +11,7 @@ from typing import cast
 import numpy as np
 from attrs import frozen
 
-from .arrays import Array
+from .arrays import Array, uninitialised
 from .executable import Executable
 
 
@@ -84,7 +84,7 @@ class DirectCall:
         for place, number in self._places:
             inputs[place] = cast("Array", given[number])
         try:
-            outputs = [np.empty(shape, dtype) for shape, dtype in self._outputs]
+            outputs = [uninitialised(shape, dtype) for shape, dtype in self._outputs]
         except (MemoryError, ValueError):  # whose words are those of others
             return None
         self._run(inputs, outputs)

@@ -18,7 +18,7 @@ from ...ops.errors import (
 from ...ops.values import format_value
 from ..model.logical_tensor import LayoutType, LogicalTensor, format_shape, may_overlap
 from ..model.numpy_types import itemsize
-from .arrays import Array, as_array, numpy_type
+from .arrays import Array, as_array, numpy_type, uninitialised
 from .engine import Engine, check_engine, default_engine
 from .layouts import LayoutHandle, check_buffer
 from .misfits import fits, way_to_fit
@@ -33,8 +33,8 @@ def allocate(tensor: LogicalTensor, what: str = "") -> Array:
     dtype = numpy_type(tensor.data_type)
     try:
         if tensor.strides is None:
-            return np.empty(tensor.dims, dtype)
-        buffer = np.empty(tensor.nbytes // dtype.itemsize, dtype)
+            return uninitialised(tensor.dims, dtype)
+        buffer = uninitialised((tensor.nbytes // dtype.itemsize,), dtype)
     except (MemoryError, ValueError) as error:  # NumPy has a limit on sizes too
         raise OutOfMemoryError(
             f"{what or tensor} needs {tensor.nbytes} bytes of memory, more than there is; use a smaller shape"
