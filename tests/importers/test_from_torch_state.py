@@ -177,7 +177,15 @@ def change_columns(ring, x):
     ring.kept[:, ring.count.abs()] = x[:1]
 
 
-@pytest.mark.parametrize("way", [put, add, put_by_a_tensor, change_columns])
+LATER = pytest.mark.skipif(
+    tuple(map(int, torch.__version__.split(".")[:2])) < (2, 14),
+    reason="torch.export takes a number of a buffer as an index from torch 2.14 on",
+)
+
+
+@pytest.mark.parametrize(
+    "way", [put_by_a_tensor, *(pytest.param(way, marks=LATER) for way in (put, add, change_columns))]
+)
 def test_an_index_that_is_a_number_in_a_buffer(way):
     module = Ring(way)
     graph = og.from_torch(module, (torch.ones(3),))
