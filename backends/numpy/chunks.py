@@ -63,9 +63,8 @@ def in_chunks(size: int, make: Callable[[], Work]) -> None:
 
     pool = _POOL.of(threads - 1)
     others: list[Future[None]] = []
-    with suppress(
-        RuntimeError
-    ):  # no pool takes work once the main thread has ended, where other threads go on
+    # No pool takes work once the main thread has ended, where other threads go on.
+    with suppress(RuntimeError):
         for number in range(1, threads):
             others.append(pool.submit(piece, number))  # noqa: PERF401 -- those before one that is refused count
     try:

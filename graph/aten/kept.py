@@ -19,7 +19,8 @@ from ..importing.translation import Translation, Unmapped, Value, dtype_of, shap
 from .hosted import div_rounded
 from .layers import max_pool
 from .schema import Translate
-from .training import batch_norm_moving, inverse_deviation
+from .statistics import inverse_deviation
+from .training import batch_norm_moving
 
 INSTEAD = Entries[Translate]("aten.")
 """Op → its translation."""

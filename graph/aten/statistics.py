@@ -16,6 +16,11 @@ OPS = Entries[Translate]("aten.")
 _FLOAT = np.dtype(np.float32)
 
 
+def inverse_deviation(t: Translation, variance: Value, epsilon: float) -> Value:
+    """1 / √(variance + epsilon)."""
+    return t.op("Pow", binary(t, "Add", variance, epsilon), beta=-0.5)
+
+
 def by_batch(
     t: Translation, x: Value, gamma: Value | None, beta: Value | None, epsilon: float
 ) -> tuple[Value, Value, Value, Value]:
@@ -31,7 +36,7 @@ def by_batch(
     others, row = [axis for axis in range(rank) if axis != 1], [1, -1, *[1] * (rank - 2)]
     mean = reduce(t, "ReduceMean", x, others, keep=True)
     variance = reduce(t, "ReduceMean", binary(t, "SquaredDifference", x, mean), others, keep=True)
-    inverse = t.op("Pow", binary(t, "Add", variance, epsilon), beta=-0.5)
+    inverse = inverse_deviation(t, variance, epsilon)
     scale = inverse if gamma is None else binary(t, "Multiply", inverse, reshape(t, gamma, row))
     made: Value = binary(t, "Multiply", binary(t, "Subtract", x, mean), scale)
     if beta is not None:

@@ -19,6 +19,7 @@ from .layers import attended
 from .recurrent import KINDS, recurrent
 from .schema import Translate
 from .shapes import embedding
+from .statistics import inverse_deviation
 
 OPS = Entries[Translate]("aten.")
 """Op → its translation, by its name with the overload or without."""
@@ -79,11 +80,6 @@ def _normalised(
         rest = binary(t, "Multiply", batch_variance, momentum / (count - 1))
         running_variance = binary(t, "Add", running_variance, rest)
     return dst, [running_mean, running_variance, batch_mean, batch_variance]
-
-
-def inverse_deviation(t: Translation, variance: Value, epsilon: float) -> Value:
-    """1 / √(variance + epsilon)."""
-    return t.op("Pow", binary(t, "Add", variance, epsilon), beta=-0.5)
 
 
 @INSTEAD.enter("_native_batch_norm_legit_functional")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import statistics
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -111,6 +111,11 @@ def measure(features: Features, seconds: float) -> dict[str, float]:
         seconds: for all of them together; each runs three times at least.
     """
     frames = {one.implementation: frame_of(one, features) for one in _rivals(features)}
+    return by_turns(frames, seconds)
+
+
+def by_turns(frames: Mapping[str, Frame], seconds: float) -> dict[str, float]:
+    """The time of each, run by turns for so long: the mean of the least and the median."""
     times: dict[str, list[float]] = {name: [] for name in frames}
     for frame in frames.values():
         frame.run()

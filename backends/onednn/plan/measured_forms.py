@@ -6,8 +6,6 @@ Each form is a product of its own, so that other things are compared here than i
 
 from __future__ import annotations
 
-import statistics
-import time
 from collections.abc import Mapping
 from enum import Enum
 from typing import Any
@@ -19,7 +17,7 @@ from ..library.primitive import NativeEngine, PrimitiveDesc, implementations
 from ..quarantine import refused
 from ..rules.features import Features
 from ..tuning_cache import remember, remembered
-from .measured import LEAST_ROUNDS, frame_of, key_of
+from .measured import by_turns, frame_of, key_of
 
 NEAR = 1.1
 """What takes no more than so many times the least time, and less memory, is taken."""
@@ -71,13 +69,4 @@ def _measured(
 ) -> dict[str, float]:
     """The time of each form, run by turns: the mean of the least and the median."""
     frames = {form.value: frame_of(desc, Features(rivals[form], desc)) for form, desc in offered.items()}
-    times: dict[str, list[float]] = {name: [] for name in frames}
-    for frame in frames.values():
-        frame.run()
-    end = time.perf_counter() + seconds
-    while any(len(t) < LEAST_ROUNDS for t in times.values()) or (
-        len(frames) > 1 and time.perf_counter() < end
-    ):
-        for name, frame in frames.items():
-            times[name] += frame.timed_run()
-    return {name: (min(found) + statistics.median(found)) / 2 for name, found in times.items() if found}
+    return by_turns(frames, seconds)
