@@ -446,7 +446,9 @@ def _resized(upgrade: _Upgrade, node: Any, names: Names) -> list[Any] | None:
         raise upgrade.unknown(node, "its scales are missing")
     word = mode.decode("utf-8", "replace") if isinstance(mode, bytes) else "nearest"
     mode = "linear" if word == "bilinear" else word
-    if mode == "nearest" and (factors is None or min(factors) < 1 < max(factors)):
+    # ONNX wants the scales of Upsample to be at least 1, so that nothing need be known of them.
+    varies = node.op_type == "Resize" if factors is None else min(factors) < 1 < max(factors)
+    if mode == "nearest" and varies:
         raise upgrade.unknown(node, "its scales must be constant, and all of them at least or at most 1")
     if factors is not None and min(factors) < 1:
         nearest = "ceil"

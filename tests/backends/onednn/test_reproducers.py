@@ -56,6 +56,8 @@ def checked(outcomes):
             continue
         assert name.split("/")[1] in outcome.barred, (name, outcome)
         assert outcome.refused, (name, outcome)
+        if outcome.isa != wanted and outcome.end == "right":
+            continue  # made for another instruction set's kernel, here it reads what happens to lie there
         if known.get(name) != "right":
             assert outcome.end in WRONG_ENDS, (name, outcome)
             ran += 1
