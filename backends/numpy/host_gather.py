@@ -21,7 +21,8 @@ def from_front(op: Op, indices: Array, size: int, *, strict: bool = False) -> Ar
     """
     if not indices.size:
         return indices
-    low, high = int(indices.min()), int(indices.max())
+    # What decodes token by token has one index, of which NumPy would look for the least as long as all else takes.
+    low, high = (int(indices.item()),) * 2 if indices.size == 1 else (int(indices.min()), int(indices.max()))
     least = 0 if strict else -size
     if low < least or high >= size:
         labels = op.attributes.string("classes_of") if "classes_of" in op.attributes else ""
@@ -111,8 +112,11 @@ def scatter_nd(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]) -> Non
     """Other parts at these places."""
     src, indices, updates = inputs
     axis = op.attributes.integer("axis") % src.ndim
-    before = (slice(None),) * axis
-    scatter(op, src, (*before, *_places(op, indices, src.shape[axis:])), updates, outputs[0])
+    before, places = (slice(None),) * axis, _places(op, indices, src.shape[axis:])
+    if places and indices[..., 0].size == 1:  # one part, which needs no list of places
+        places = tuple(slice(at := int(one.item()), at + 1) for one in places)
+        updates = updates.reshape((*src.shape[:axis], *(1 for _ in places), *src.shape[axis + len(places) :]))
+    scatter(op, src, (*before, *places), updates, outputs[0])
 
 
 def added(values: Array, numbers: Array, axis: int, size: int) -> Array:

@@ -73,6 +73,22 @@ HOSTED = {
     "gather-nd-batch": ("GatherND", [X], [np.array([[0], [-1]])], {"batch_dims": 1}, ["HostGatherND"]),
     "gather-nd-whole": ("GatherND", [X], [np.array([[[0, 1, 2]]])], {}, None),
     "scatter-nd": ("ScatterND", [X, np.array([[0, 2], [-1, 0]])], [normal(2, 4)], {}, ["HostScatterND"]),
+    **{
+        f"scatter-nd-one-{name}": (
+            "ScatterND",
+            [X, np.array(places)],
+            [normal(*shape)],
+            {},
+            ["HostScatterND"],
+        )
+        for name, places, shape in (
+            ("row", [[-1]], (1, 3, 4)),
+            ("column", [[1, -2]], (1, 4)),
+            ("element", [[0, 1, 2]], (1,)),
+            ("deep", [[[[1, 0]]]], (1, 1, 1, 4)),
+            ("lonely", [1], (3, 4)),
+        )
+    },
     "slice-back": ("Slice", [X], [ints(3, -1), ints(-9, 0), ints(2, 1), ints(-2, -1)], {}, None),
     "slice-integers": ("Slice", [WHOLE], [ints(1, -3), ints(9, -1), ints(1, 2)], {}, None),
     "slice-nothing": ("Slice", [X], [ints(2), ints(1), ints(1)], {}, ["HostSlice"]),

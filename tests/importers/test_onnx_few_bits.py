@@ -55,7 +55,10 @@ def test_a_round_trip_in_bf16_keeps_the_integers(tmp_path):
     again = og.from_onnx(tmp_path / "m.onnx")
     assert again.constants["w.s4"].dtype == ml_dtypes.int4
     x = drawn(3, 96, seed=1)
-    np.testing.assert_array_equal(again.compile()(x)["y"], graph.compile()(x)["y"])
+    exact = graph.compile(backend="numpy")(x)["y"]
+    np.testing.assert_array_equal(again.compile(backend="numpy")(x)["y"], exact)
+    for one in (graph, again):  # ONNX casts both factors to f32, for which kernels sum in another order
+        np.testing.assert_allclose(one.compile()(x)["y"], exact, rtol=1e-5, atol=1e-5)
 
 
 def dequantized(kind, shape, scale_shape, *, zero=True, constant=True, scales=np.float32, **attributes):

@@ -13,6 +13,8 @@ from .as_views import is_move
 
 MOST_PASSED = 24
 """Ops that are looked through, one after another."""
+CONVERSIONS = ("Dequantize", "DynamicDequantize", "TypeCast")
+"""Ops of which a plan makes copies, or steps on the host."""
 
 
 class Edges:
@@ -61,15 +63,19 @@ class Edges:
         return self.is_port(tensor) and self.may_choose(tensor) and not self.users(tensor)
 
     def is_constant(self, tensor: LogicalTensor) -> bool:
-        """Whether the tensor is an input whose content does not change, or such an input moved or converted."""
+        """Whether the tensor is an input whose content does not change, or such an input moved or converted.
+
+        All of it must be what a plan does once, so that a copy in another layout is made once, too.
+        """
+        return self._is_constant(tensor, MOST_PASSED)
+
+    def _is_constant(self, tensor: LogicalTensor, left: int) -> bool:
         producer = self.producer(tensor)
-        for _ in range(MOST_PASSED):
-            if producer is None or not (producer.kind in ("Dequantize", "TypeCast") or is_move(producer)):
-                break
-            tensor = producer.inputs[0]
-            producer = self.producer(tensor)
-        declared = self.declared_input(tensor)
-        return declared is not None and declared.property_type is PropertyType.constant
+        if producer is None:
+            declared = self.declared_input(tensor)
+            return declared is not None and declared.property_type is PropertyType.constant
+        passed = producer.kind in CONVERSIONS or is_move(producer)
+        return bool(left) and passed and all(self._is_constant(one, left - 1) for one in producer.inputs)
 
     def turned_later(self, tensor: LogicalTensor) -> tuple[int, ...] | None:
         """The order of axes in which a reshape reads the tensor after transpositions; None where none does."""

@@ -36,6 +36,7 @@ def on_host(low: Lowering, op: Op) -> None:
             len(inputs),
             is_op=True,
             pure=op.schema.pure,
+            meaning=f"{op.kind} {sorted(op.attributes.items())}",
         )
     )
     low.notes.done.add(op.id)

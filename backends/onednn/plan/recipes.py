@@ -27,7 +27,7 @@ class Recipe:
 
 
 def recipes(steps: Sequence[AnyStep], made: Sequence[Buffer]) -> list[Recipe | None]:
-    """How steps make buffers; None for one that code on the host has a part in, of which nothing is known.
+    """How steps make buffers; None for one that code on the host has a part in, of which nobody has said what it does.
 
     Args:
         steps: whose results are the same at every execution.
@@ -56,9 +56,10 @@ def _origin(root: Buffer, makers: Mapping[Buffer, AnyStep], constants: list[int]
         array = root.constant
         return ["content", str(array.dtype), array.shape, hashlib.sha256(array.tobytes()).hexdigest()]
     step = makers.get(root)
-    if step is None or isinstance(step, HostStep) or step.desc.asked is None:
+    how = None if step is None else _meaning(step)
+    if step is None or how is None:
         return None
-    found: list[Any] = [told(step.desc)]
+    found: list[Any] = [how]
     written = {buffer.root for buffer in flow(step).writes}
     for number, buffer in step.arguments:
         origin = ["result"] if buffer.root in written else _origin(buffer.root, makers, constants)
@@ -66,3 +67,12 @@ def _origin(root: Buffer, makers: Mapping[Buffer, AnyStep], constants: list[int]
             return None
         found.append([int(number), told(buffer.desc), buffer.place, origin])
     return found
+
+
+def _meaning(step: AnyStep) -> object:
+    """What a step makes of its inputs; None where that can't be told."""
+    if not isinstance(step, HostStep):
+        return None if step.desc.asked is None else told(step.desc)
+    if step.updates or not (step.is_copy or step.meaning):
+        return None
+    return [step.meaning or "copy", *map(str, step.arrays)]

@@ -138,6 +138,7 @@ class HostStep:
         is_op: whether it is the NumPy kernel of a whole op, which profiles itself.
         updates: numbers of the arguments, outputs all, that it reads before it writes them.
         pure: whether it does nothing but write its outputs, and the same for the same inputs.
+        meaning: what it makes of its inputs, in full; None where only the code knows. A copy needs no more words.
     """
 
     role: str
@@ -152,6 +153,7 @@ class HostStep:
     work: Work | None = None
     updates: tuple[int, ...] = ()
     pure: bool = True
+    meaning: str | None = None
 
 
 AnyStep = Step | HostStep

@@ -130,3 +130,34 @@ def test_what_nobody_uses_is_gone():
     del made
     gc.collect()
     assert shared.get("a") is None
+
+
+@pytest.mark.parametrize("kind", ["s8", "s4"])
+def test_weights_that_are_expanded_are_put_in_order_once_for_all_sizes(known, kind):
+    """Integers of which no product here takes the groups: what is read at each call lies as a kernel likes it."""
+    graph = og.Graph()
+    x = graph.input("x", "f32", (-1, 256))
+    graph.matmul(x, graph.constant(drawn(384, 256)), transpose_b=True, name="y")
+    model = graph.quantize_weights(kind, group=64).compile()
+    exact = graph.quantize_weights(kind, group=64).compile(backend="numpy")
+    for rows in range(1, 6):
+        array = drawn(rows, 256, seed=rows)
+        np.testing.assert_allclose(model(array)["y"], exact(array)["y"], rtol=1e-5, atol=1e-4)
+    steps = [step for told in model.explain().values() for step in told.steps]
+    if not any("DynamicDequantize" in step.name for step in steps):
+        pytest.skip("this library's products take such weights as they are")
+    assert known == {"new": 1, "there": 4}
+    assert all(step.prepared for step in steps if "matmul" not in step.name)
+
+
+def test_halves_that_are_converted_are_held_once_for_all_sizes(known):
+    graph = og.Graph()
+    x = graph.input("x", "f16", (-1, 128))
+    graph.matmul(x, graph.constant(drawn(128, 192).astype(np.float16)), name="y")
+    model = graph.compile(backend="onednn")
+    for rows in range(1, 6):
+        array = drawn(rows, 128, seed=rows).astype(np.float16)
+        np.testing.assert_array_equal(model(array)["y"], graph.compile(backend="numpy")(array)["y"])
+    if not reordered(model):
+        pytest.skip("this CPU's kernels take weights as they lie")
+    assert known == {"new": 1, "there": 4}
