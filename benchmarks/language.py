@@ -5,7 +5,8 @@
     python benchmarks/language.py --models qwen --peers "ours f32,eager f32" --layers 24
 
 A Llama-like and a Qwen-like model of transformers with random weights, from a file of safetensors, of which each peer
-takes the same weights. Each has a process of its own, and turns go round. What it makes is checked before: in f32 its
+takes the same weights. With weights in s8 activations are in 8 bits, too, as they come; `ours s8w` has weights alone.
+Each has a process of its own, and turns go round. What it makes is checked before: in f32 its
 tokens are those of eager torch; its logits, for eager torch's tokens, are within `bound`. Decoding reads all weights
 but a look-up once for each token: `GB/s` is that, and stands beside what all threads stream in the same run. A peer
 that is not installed, or can't take the model, is left out with a line.
@@ -34,11 +35,12 @@ from attrs import evolve
 from onednn_graph.tools.information import installed
 from wgrad import environment
 
-ERRORS = {"f32": 1e-5, "bf16": 0.004, "s8": 0.008, "s4": 0.11}
+ERRORS = {"f32": 1e-5, "bf16": 0.004, "s8": 0.008, "s8w": 0.008, "s4": 0.11}
 """What rounding does to a product, in parts of it, as a root mean square: a twelfth of the square of a step.
 
 Normal weights with one scale for a column of a thousand reach 3.2 deviations, in 127 steps, and in a group of 128 they
-reach 2.7, in 7 steps. In bf16 both factors and the result are rounded; f32 has room for another order of sums.
+reach 2.7, in 7 steps. Activations in 8 bits must do with the same. In bf16 both factors and the result are rounded;
+f32 has room for another order of sums.
 """
 PRODUCTS = 7
 """In each layer."""

@@ -92,7 +92,8 @@ def ours(model: Any, length: int, bits: str, folder: Path) -> Peer:
     changes: dict[str, Callable[[Any], Any]] = {
         "f32": lambda graph: graph,
         "bf16": lambda graph: graph.to("bf16"),
-        "s8": lambda graph: graph.quantize_weights("s8"),
+        "s8": lambda graph: graph.quantize_dynamic(),  # others' products are on integers, too
+        "s8w": lambda graph: graph.quantize_weights("s8"),
         "s4": lambda graph: graph.quantize_weights("s4", group=128),
     }
     programs: dict[int, Any] = {}

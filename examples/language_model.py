@@ -22,7 +22,7 @@ Array = NDArray[Any]
 Step = Callable[[Array, Array], Array]
 """From tokens and their positions to logits."""
 LENGTH = 64  # of the cache, in tokens
-BOUNDS = {"bf16": 0.05, "s8": 0.05, "s4": 0.6}
+BOUNDS = {"bf16": 0.05, "s8": 0.05, "dynamic": 0.1, "s4": 0.6}
 """Largest difference of a logit to that of f32, in standard deviations of the logits."""
 
 
@@ -162,6 +162,7 @@ def main() -> None:
     changes: dict[str, Callable[[og.Graph], og.Graph]] = {
         "bf16": lambda graph: graph.to("bf16"),
         "s8": lambda graph: graph.quantize_weights("s8"),
+        "dynamic": lambda graph: graph.quantize_dynamic(),
         "s4": lambda graph: graph.quantize_weights("s4", group=32),
     }
     for name, change in changes.items():

@@ -279,6 +279,15 @@ class OpenGraph:
         """
         return self._rewritten("quantize_weights", data_type, group=group, keep=tuple(keep))
 
+    def quantize_dynamic(self, *, keep: Collection[str] = ()) -> OpenGraph:
+        """The same with its matmuls by constant weights on 8-bit integers; see `Graph.quantize_dynamic`.
+
+        Raises:
+            ArgumentError, ArgumentTypeError: see `Graph.quantize_dynamic`.
+            GraphError: no graph comes of it for the sizes that were tried.
+        """
+        return self._rewritten("quantize_dynamic", keep=tuple(keep))
+
     def _rewritten(self, method: str, *given: object, **named: object) -> OpenGraph:
         """What a method of each graph makes of it."""
         example = example_of(self, method)

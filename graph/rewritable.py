@@ -144,6 +144,30 @@ class Rewritable(GraphCore):
 
         return quantize_weights(self, data_type, group=group, keep=keep)
 
+    def quantize_dynamic(self, *, keep: Collection[str] = ()) -> Self:
+        """The same graph with its matmuls by constant weights on 8-bit integers; this one stays as it is.
+
+        Weights become s8 with one scale for each column, activations s8 with one for each row, the largest of it ÷ 127,
+        which is found at each run, so that no feeds are needed: what onnxruntime and torch call dynamic quantization.
+        Sums of integers are exact. A row with NaN or an infinity makes NaN or infinities. Where the CPU has no
+        instructions for it (VNNI) products are in f32, of the same numbers, and no faster than before. Products whose
+        weights are no matrices, or whose activations are transposed, stay as they are. Parameters become constants, see
+        `quantize_weights`.
+
+        Args:
+            keep: what stays as it is: names of ops, kinds, and names of tensors, or patterns of these; see `to`.
+
+        Returns:
+            A graph with the same inputs and outputs that is not finalized.
+
+        Raises:
+            ArgumentError, ArgumentTypeError: an unknown name in `keep`; no such matmul; NaN or an infinity in weights.
+            GraphError: a cycle.
+        """
+        from .precision.dynamic import quantize_dynamic
+
+        return quantize_dynamic(self, keep=keep)
+
     def adapters(
         self,
         rank: int,

@@ -1,8 +1,12 @@
-"""Weights in 8 or 4 bits, in groups with a scale each, before matmuls whose activations stay as they are."""
+"""Weights in 8 or 4 bits, in groups with a scale each, before matmuls whose activations stay as they are.
+
+`dynamic.py` has activations become integers, too.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Sequence
 from typing import Any, Generic
 
 import numpy as np
@@ -62,6 +66,20 @@ def quantize_weights(
         raise ArgumentError(
             f"quantize_weights: group must be None or an integer from 1 on, got {format_value(group)}"
         )
+    r, uses = products_of(graph, keep, "quantize_weights")
+    return _InGroups(r, uses, wanted, size).done()
+
+
+def products_of(graph: G, keep: Collection[str], method: str) -> tuple[Rewriting[G], dict[int, Use]]:
+    """A rewriting in which parameters are constants, and by op the products with constant weights that are meant.
+
+    Args:
+        keep: what stays as it is.
+        method: who asks, for errors.
+
+    Raises:
+        ArgumentError, ArgumentTypeError: an unknown name in `keep`; there is no such product.
+    """
     r = Rewriting(frozen_parameters(graph, share_state=True) if graph.parameters else graph)
     left = kept(keep, r.ops, r.tensors.values())
     uses = {
@@ -74,10 +92,10 @@ def quantize_weights(
         if r.parameters:
             more += "; parameters that the graph assigns stay as they are, take for_inference() of a graph that trains"
         raise ArgumentError(
-            "quantize_weights found no matmul with constant weights as its second factor, of f32, bf16 or f16"
+            f"{method} found no matmul with constant weights as its second factor, of f32, bf16 or f16"
             f"{more}; activations and convolutions become integers by quantize_static(feeds)"
         )
-    return _Quantizing(r, uses, wanted, size).done()
+    return r, uses
 
 
 def _is_meant(r: Rewriting[Any], use: Use) -> bool:
@@ -122,30 +140,32 @@ def integers_of(weights: Array, axis: int, group: int, data_type: DataType, scal
     return Integers(made, by_group, points, group_shape)
 
 
-class _Quantizing(Generic[G]):
-    """One rewriting."""
+class Quantizing(ABC, Generic[G]):
+    """One rewriting, in which products read other weights.
 
-    def __init__(
-        self, rewriting: Rewriting[G], uses: dict[int, Use], data_type: DataType, group: int | None
-    ) -> None:
+    Args:
+        rewriting: from the graph.
+        uses: by op, the weights that become integers.
+    """
+
+    def __init__(self, rewriting: Rewriting[G], uses: dict[int, Use]) -> None:
         self._rewriting = rewriting
         self._uses = uses
-        self._type = data_type
-        self._group = group
         self._made: dict[object, LogicalTensor] = {}
 
     def done(self) -> G:
+        """The new graph.
+
+        Raises:
+            ArgumentError: NaN or infinities in weights; none could be taken.
+        """
         r = self._rewriting
         for tensor in r.source.inputs:
             r.made.add_input(tensor)
         inputs = {op.id: self._inputs(op) for op in r.ops}
         if not self._made:
             held = r.tensors[next(iter(self._uses.values())).held]
-            raise ArgumentError(
-                f"quantize_weights: group {self._group} divides the columns of no weights, as of {label(held)!r} of "
-                f"shape {format_shape(held.shape)}, and neither does a size down to a quarter of it; take another "
-                "group, or None for one scale a column"
-            )
+            raise ArgumentError(self._none(held))
         needed = self._needed(inputs)
         read = {t.id for op in needed for t in inputs[op.id]} | r.wanted
         for number, array in r.arrays.items():
@@ -154,7 +174,7 @@ class _Quantizing(Generic[G]):
         for number, parameter in r.parameters.items():
             r.made.add_parameter(r.tensors[number], parameter)
         for op in needed:
-            r.made.add_op(op.with_tensors(inputs[op.id], op.outputs))
+            self._add(op, inputs[op.id])
         r.mark()
         return r.made
 
@@ -176,7 +196,7 @@ class _Quantizing(Generic[G]):
         return inputs
 
     def _weights(self, use: Use) -> LogicalTensor | None:
-        """The weights of a product behind a DynamicDequantize; None where no groups divide them."""
+        """What a product reads as its weights; None where they stay as they are."""
         r, tensor = self._rewriting, self._rewriting.tensors[use.held]
         seen = r.arrays[use.held]
         for order in use.orders:
@@ -185,13 +205,72 @@ class _Quantizing(Generic[G]):
         key = (use.held, tuple(use.orders), axis, read)
         if key in self._made:
             return self._made[key]
-        group = group_of(seen.shape[axis], self._group)
+        group = self._group_of(use, seen, axis)
         if group is None or seen.size == 0:
             return None
         if not np.isfinite(seen.astype(np.float32)).all():
             raise ArgumentError(
-                f"quantize_weights: {label(tensor)!r} has NaN or infinities, which integers don't have; name it in keep"
+                f"{self._method}: {label(tensor)!r} has NaN or infinities, which integers don't have; name it in keep"
             )
+        self._made[key] = self._integers(tensor, seen, axis, group, read)
+        return self._made[key]
+
+    def _add(self, op: Op, inputs: Sequence[LogicalTensor]) -> None:
+        """Adds an op of the old graph."""
+        self._rewriting.made.add_op(op.with_tensors(inputs, op.outputs))
+
+    @property
+    @abstractmethod
+    def _method(self) -> str:
+        """The method that was called, for errors."""
+
+    @abstractmethod
+    def _none(self, held: LogicalTensor) -> str:
+        """The error where no weights can be taken, of which these are the first."""
+
+    @abstractmethod
+    def _group_of(self, use: Use, seen: Array, axis: int) -> int | None:
+        """How many weights along the axis that is summed share a scale; None where they stay as they are."""
+
+    @abstractmethod
+    def _integers(
+        self, tensor: LogicalTensor, seen: Array, axis: int, group: int, read: DataType
+    ) -> LogicalTensor:
+        """Has the new graph hold weights as integers; what the product reads.
+
+        Args:
+            tensor: the weights in the old graph. seen: as the product takes them. axis: that is summed.
+            group: how many share a scale. read: the type in which the product reads them.
+        """
+
+
+class _InGroups(Quantizing[G]):
+    """Weights behind a DynamicDequantize."""
+
+    _method = "quantize_weights"
+
+    def __init__(
+        self, rewriting: Rewriting[G], uses: dict[int, Use], data_type: DataType, group: int | None
+    ) -> None:
+        super().__init__(rewriting, uses)
+        self._type = data_type
+        self._group = group
+
+    def _none(self, held: LogicalTensor) -> str:
+        return (
+            f"quantize_weights: group {self._group} divides the columns of no weights, as of {label(held)!r} of "
+            f"shape {format_shape(held.shape)}, and neither does a size down to a quarter of it; take another "
+            "group, or None for one scale a column"
+        )
+
+    def _group_of(self, use: Use, seen: Array, axis: int) -> int | None:
+        del use
+        return group_of(seen.shape[axis], self._group)
+
+    def _integers(
+        self, tensor: LogicalTensor, seen: Array, axis: int, group: int, read: DataType
+    ) -> LogicalTensor:
+        r = self._rewriting
         wide = DataType.f32 if read is DataType.f16 else read  # f16 has too small a range for scales
         found = integers_of(seen, axis, group, self._type, wide)
         given = [
@@ -215,5 +294,4 @@ class _Quantizing(Generic[G]):
         )
         if wide is not read:
             made = r.op("TypeCast", [made], result(read, "rounded"))
-        self._made[key] = made
         return made

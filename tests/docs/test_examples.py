@@ -253,7 +253,7 @@ def test_language_model(tmp_path):
     assert same == "True"
     assert numbers(r"logits differ by (\S+)", out)[0] < 1e-5
     found = re.findall(r"^(\w+): (\S+) deviations at most, bound (\S+);", out, re.MULTILINE)
-    assert [name for name, _, _ in found] == ["bf16", "s8", "s4"]
+    assert [name for name, _, _ in found] == ["bf16", "s8", "dynamic", "s4"]
     for _, off, bound in found:
         assert 0 < float(off) < float(bound)
 

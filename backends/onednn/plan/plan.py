@@ -83,7 +83,7 @@ class Plan:
                 lives[step] = Life(nbytes=self._scratchpads[step].nbytes, first=number, last=number)
         return lives
 
-    @property
+    @cached
     def brief(self) -> bool:
         """Whether its primitives take no longer, alone, than other threads of Python may be kept waiting."""
         asked = [step.desc.asked for step in self.steps if isinstance(step, Step)]

@@ -44,6 +44,10 @@ def kept_by_weights(keep: Any) -> set[str]:
     return set(NAMES) & set(chain().quantize_weights("s8", keep=keep).constants)
 
 
+def kept_by_dynamic(keep: Any) -> set[str]:
+    return set(NAMES) & set(chain().quantize_dynamic(keep=keep).constants)
+
+
 def kept_by_static(keep: Any) -> set[str]:
     return set(NAMES) & {
         name
@@ -73,6 +77,7 @@ def trained(given: Any) -> set[str]:
 
 ARGUMENTS: dict[str, Callable[[Any], set[str]]] = {
     "keep of quantize_weights": kept_by_weights,
+    "keep of quantize_dynamic": kept_by_dynamic,
     "keep of quantize_static": kept_by_static,
     "keep of to": kept_by_to,
     "frozen of from_onnx": frozen,

@@ -25,6 +25,7 @@ WAYS = {
     "for_inference": lambda graph: graph.for_inference(),
     "folded": lambda graph: graph.for_inference(fold_batch_norm=True),
     "quantize_static": lambda graph: graph.quantize_static([{"x": X}]),
+    "quantize_dynamic": lambda graph: graph.quantize_dynamic(),
     "quantize_weights": lambda graph: graph.quantize_weights(),
     "adapters": lambda graph: graph.adapters(2, "*"),
 }

@@ -35,6 +35,7 @@ FEEDS = [{"x": drawn(1, 16, seed=n)} for n in range(1, 7)]
 REWRITTEN = {
     "quantize_weights s8": lambda g: g.quantize_weights("s8", keep=["shift"]),
     "quantize_weights s4": lambda g: g.quantize_weights("s4", group=4),
+    "quantize_dynamic": lambda g: g.quantize_dynamic(keep=["shift"]),
     "quantize_static": lambda g: g.quantize_static(FEEDS),
     "quantize_static mse": lambda g: g.quantize_static(FEEDS, method="mse"),
     "to": lambda g: g.to("bf16"),
