@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from figures import Machine, machines
+from figures import Machine, whole_machines
 
 ROOT = Path(__file__).resolve().parent.parent
 PICTURE = ROOT / "docs" / "pages" / "pictures" / "speed.png"
@@ -101,7 +101,7 @@ def _bars(axis: Any, rows: Rows, title: str) -> None:
 
 
 def main() -> None:
-    draw(machines(), PICTURE)
+    draw(whole_machines(), PICTURE)
 
 
 if __name__ == "__main__":

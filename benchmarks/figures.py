@@ -85,10 +85,20 @@ class Machine:
         """The line of a section that says on what it was measured, and when."""
         return next((x for x in self.sections.get(title, "").splitlines() if x.startswith("cpu ")), "")
 
+    @property
+    def whole(self) -> bool:
+        """Whether it has all that README and picture are of; on some machines only a part was measured."""
+        return {MODELS, TRAINING, COMPILED, *GRADIENTS} <= self.sections.keys()
+
 
 def machines() -> list[Machine]:
     """Those that have a page."""
     return [_machine(file) for file in sorted(PAGES.glob("*.md"))]
+
+
+def whole_machines() -> list[Machine]:
+    """Those of which README and picture are."""
+    return [machine for machine in machines() if machine.whole]
 
 
 def _machine(file: Path) -> Machine:
@@ -141,6 +151,8 @@ class Ratios:
 
 
 MODELS = "Models, two threads"
+TRAINING = "Training steps, two threads"
+COMPILED = "torch.compile, two threads"
 NATIVE = "native oneDNN Graph"
 GRADIENTS = {
     "Weight gradients, two threads": "weight gradients",
@@ -194,7 +206,7 @@ def graphs(machine: Machine) -> Iterator[Ratios]:
 
 def training(machine: Machine) -> Iterator[Ratios]:
     """Steps of `Trainer`."""
-    rows = machine.rows("Training steps, two threads", "model", "f32")
+    rows = machine.rows(TRAINING, "model", "f32")
     for kind in ("f32", "bf16"):
         values = {row["model"]: float(row[kind]) for row in rows if row[kind]}
         if values:
@@ -203,7 +215,7 @@ def training(machine: Machine) -> Iterator[Ratios]:
 
 def torch_compile(machine: Machine) -> Iterator[Ratios]:
     """`torch.compile`."""
-    rows = machine.rows("torch.compile, two threads", "model", "training f32")
+    rows = machine.rows(COMPILED, "model", "training f32")
     for column in ("training f32", "training bf16", "inference f32", "inference bf16"):
         values = {row["model"]: float(row[column].split(" ")[0]) for row in rows if row[column]}
         if values:
@@ -246,15 +258,11 @@ def cold_start(machine: Machine) -> Iterator[Ratios]:
 COLUMNS = ("their time ÷ ours", "against", "geometric mean", "least", "most", "of")
 
 
-def _by_machine(parts: Callable[[Machine], Iterator[Ratios]]) -> str:
+def _by_machine(parts: Callable[[Machine], Iterator[Ratios]], of: Iterable[Machine]) -> str:
     """A table for each kind of machine, under its name where there are several."""
-    several = len(found := machines()) > 1
-    texts: list[str] = []
-    for machine in found:
-        rows = [ratios.line for ratios in parts(machine)]
-        if rows:
-            texts.append((f"\n\n**{machine.name}**" if several else "") + table(COLUMNS, rows))
-    return "".join(texts)
+    found = [(machine.name, [ratios.line for ratios in parts(machine)]) for machine in of]
+    texts = [(name, table(COLUMNS, rows)) for name, rows in found if rows]
+    return "".join((f"\n\n**{name}**" if len(texts) > 1 else "") + text for name, text in texts)
 
 
 def every(machine: Machine) -> Iterator[Ratios]:
@@ -287,7 +295,7 @@ def speed() -> str:
         named = {(ratios.what, ratios.against) for ratios in ways}
         yield from (r for r in every(machine) if float(r.mean) < 1 and (r.what, r.against) not in named)
 
-    return _close(_by_machine(parts))
+    return _close(_by_machine(parts, whole_machines()))
 
 
 def _close(text: str) -> str:
@@ -297,7 +305,7 @@ def _close(text: str) -> str:
 
 def summary() -> str:
     """All of them, for the page of results."""
-    return _by_machine(every)
+    return _by_machine(every, machines())
 
 
 def without_facts() -> str:
@@ -324,8 +332,8 @@ def pages() -> str:
 
 
 def names() -> str:
-    """The kinds of machine."""
-    return " and ".join(machine.name for machine in machines())
+    """The kinds of machine that README and picture are of."""
+    return " and ".join(machine.name for machine in whole_machines())
 
 
 # --- what is proven --------------------------------------------------------------------------------------
@@ -424,8 +432,10 @@ FIGURES: Mapping[str, Callable[[], str]] = {
     "summary of results": summary,
     "pages of results": pages,
     "tables without a machine": without_facts,
-    "beside OpenVINO": lambda: _by_machine(lambda machine: models_beside(machine, "OpenVINO")),
-    "beside onnxruntime": lambda: _by_machine(lambda machine: models_beside(machine, "onnxruntime")),
+    "beside OpenVINO": lambda: _by_machine(lambda machine: models_beside(machine, "OpenVINO"), machines()),
+    "beside onnxruntime": lambda: _by_machine(
+        lambda machine: models_beside(machine, "onnxruntime"), machines()
+    ),
     "machines": names,
     "trust": trust,
     "swept versions": swept_versions,

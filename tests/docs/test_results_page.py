@@ -2,6 +2,7 @@
 
 import math
 import re
+import shutil
 import sys
 from importlib.machinery import SourceFileLoader
 from importlib.metadata import PackageNotFoundError, distribution
@@ -262,7 +263,7 @@ def test_means_of_two_pages_are_the_same():
 
 def test_readme_has_every_mean_below_1():
     table = figures.speed()
-    for machine in figures.machines():
+    for machine in figures.whole_machines():
         below = [ratios for ratios in figures.every(machine) if float(ratios.mean) < 1]
         assert below
         for ratios in below:
@@ -289,10 +290,30 @@ def test_a_table_says_what_it_is_of():
 
 
 def test_the_chart_is_of_todays_results():
-    found = figures.machines()
+    found = figures.whole_machines()
     for machine in found:
         inference, training = chart.numbers(machine)
         assert [len(inference), len(training)] == [8, 7]
     assert chart.described(found).encode("latin-1") in chart.PICTURE.read_bytes(), (
         "run python benchmarks/figures.py"
     )
+
+
+def test_a_machine_with_one_part_is_in_the_summary_alone(tmp_path, monkeypatch):
+    whole = figures.whole_machines()
+    assert whole
+    for machine in figures.machines():
+        shutil.copy(machine.file, tmp_path)
+    head = "| model | weights | engine | decode, tokens/s |"
+    rows = ["| a | f32 | ours | 6.0 |", "| a | f32 | eager | 2.0 |"]
+    lines = ["cpu 486, isa sse41, date 2026-01-01.", "", head, "|---|---|---|---|", *rows]
+    text = tool.page("A 486", "", {tool.language_figures.TITLE: "\n".join(lines)})
+    (tmp_path / "a-486.md").write_text(text, encoding="utf-8")
+    before = figures.speed()
+    monkeypatch.setattr(figures, "PAGES", tmp_path)
+    assert [machine.name for machine in figures.whole_machines()] == [machine.name for machine in whole]
+    assert figures.speed() == before
+    assert "A 486" not in figures.names()
+    assert "**A 486**" in figures.summary()
+    assert "| tokens of a language model, weights in f32 | eager torch | **3.00**" in figures.summary()
+    assert "[A 486](results/a-486.md)" in figures.pages()
