@@ -46,7 +46,8 @@ class _Dynamic(Quantizing[G]):
         )
 
     def _group_of(self, use: Use, seen: Array, axis: int) -> int | None:
-        turned = use.op.attributes.flag("transpose_a") and len(use.op.inputs[0].dims) > 1
+        src = use.op.inputs[0]
+        turned = use.op.attributes.flag("transpose_a") and (src.shape is None or len(src.shape) > 1)
         return seen.shape[axis] if seen.ndim == 2 and not turned else None
 
     def _integers(

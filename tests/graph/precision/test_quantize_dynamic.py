@@ -201,3 +201,22 @@ def test_products_run_on_integers_where_the_cpu_has_instructions_for_them(onednn
     np.testing.assert_array_max_ulp(model(x)["y"], by_formula(x, w), 2)  # sums are exact
     assert any("matmul" in name and "vnni" in name for name in steps), steps
     assert not any("dequantize" in name for name in steps), steps
+
+
+def test_files_make_the_same(tmp_path):
+    w, x = drawn(64, 24), drawn(5, 64, seed=1)
+    made = product(w, [5, 64], bias=drawn(24, seed=2)).quantize_dynamic()
+    want = made.compile()(x)["y"]
+    made.save(tmp_path / "m.json", weights=True)
+    np.testing.assert_array_equal(og.Graph.load(tmp_path / "m.json").compile()(x)["y"], want)
+    pytest.importorskip("onnx", reason="files of ONNX need the extra 'onnx'")
+    made.to_onnx(tmp_path / "m.onnx")
+    np.testing.assert_allclose(
+        og.from_onnx(tmp_path / "m.onnx").compile()(x)["y"], want, rtol=1e-5, atol=1e-5
+    )
+    ort = pytest.importorskip(
+        "onnxruntime", reason="the oracle is onnxruntime; install the extra 'test-oracles'"
+    )
+    session = ort.InferenceSession(str(tmp_path / "m.onnx"), providers=["CPUExecutionProvider"])
+    (theirs,) = session.run(None, {"x": x})
+    np.testing.assert_allclose(theirs, want, rtol=1e-5, atol=1e-5)
