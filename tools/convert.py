@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -12,12 +13,12 @@ from ..graph.graph import Graph
 from ..graph.model.logical_tensor import label
 from ..graph.open_graph import OpenGraph
 from ..graph.runtime.arrays import Array
-from ..ops.errors import ArgumentError
+from ..ops.errors import ArgumentError, UnsupportedError
 from ..ops.schema import format_shape
 from .arguments import one_of
 from .console import command, plainly, working
 from .data_files import given_arrays
-from .graph_files import loaded
+from .graph_files import GraphFile, parse_shapes, with_shapes
 
 
 class Form(StrEnum):
@@ -32,6 +33,7 @@ class Numbers(StrEnum):
 
     bf16 = "bf16"
     int8 = "int8"
+    dynamic = "int8-dynamic"
 
 
 @command
@@ -55,13 +57,18 @@ def convert(
     ] = None,
     shapes: Annotated[
         list[str] | None,
-        typer.Option("--shape", metavar="NAME=SIZES", help="Of an input whose sizes are open."),
+        typer.Option(
+            "--shape",
+            metavar="NAME=SIZES",
+            help="Of an input whose sizes are open; they stay so where they can.",
+        ),
     ] = None,
 ) -> None:
     """Write a graph to another kind of file, and in other numbers if asked.
 
     JSON files are oneDNN Graph's, with weights in a .safetensors file beside (the extra `weights`); ONNX files have
-    8-bit integers as pairs of QuantizeLinear and DequantizeLinear.
+    8-bit integers as pairs of QuantizeLinear and DequantizeLinear. int8 has ranges of activations that examples show,
+    int8-dynamic finds them at each run and needs none.
 
     \b
     Examples:
@@ -76,11 +83,13 @@ def convert(
     if data and to != Numbers.int8:
         raise ArgumentError("--data is for --to int8, whose ranges it shows; leave it out, or ask for int8")
     with working(f"converting {file}"):
-        graph = loaded(file, shapes or ())
+        graph = _graph(file, shapes or ())
         if to == Numbers.bf16:
             graph = graph.to("bf16")
         elif to == Numbers.int8:
             graph = graph.quantize_static(_feeds(graph, data or ()))
+        elif to == Numbers.dynamic:
+            graph = graph.quantize_dynamic()
         if suffix == Form.onnx:
             graph.to_onnx(output)
         else:
@@ -88,6 +97,21 @@ def convert(
     plainly(
         f"{output}: {len(graph.ops)} ops, {', '.join(graph.input_names)} → {', '.join(graph.output_names)}"
     )
+
+
+def _graph(file: Path, shapes: Sequence[str]) -> Graph:
+    """The graph in a file, for all sizes where they are open and nobody has said which.
+
+    Raises:
+        ArgumentError: its ops depend on sizes that are open.
+    """
+    found = GraphFile.at(file).graph()
+    if shapes or not isinstance(found, OpenGraph) or all(t.is_concrete for t in found.inputs):
+        return with_shapes(found, parse_shapes(shapes), str(file))
+    try:
+        return found.with_unknown_sizes()
+    except UnsupportedError as error:
+        raise ArgumentError(f"{file}: {error}; or give them by --shape NAME=SIZES") from error
 
 
 def _feeds(graph: Graph | OpenGraph, files: list[Path] | tuple[()]) -> list[dict[str, Array]]:
@@ -98,7 +122,8 @@ def _feeds(graph: Graph | OpenGraph, files: list[Path] | tuple[()]) -> list[dict
     """
     if not files:
         raise ArgumentError(
-            "--to int8 needs examples, by which it sees the range of each tensor; give --data FILE.npz"
+            "--to int8 needs examples, by which it sees the range of each tensor; give --data FILE.npz, or take "
+            "--to int8-dynamic"
         )
     found: list[dict[str, Array]] = []
     for file in files:

@@ -49,6 +49,64 @@ def test_to_int8(file, tmp_path, examples):
     np.testing.assert_allclose(result(tmp_path / "small.onnx"), np.maximum(X @ W, 0), atol=0.3)
 
 
+def test_to_int8_without_examples(file, tmp_path):
+    call("convert", file, "-o", tmp_path / "small.json", "--to", "int8-dynamic")
+    assert og.Graph.load(tmp_path / "small.json").constants["w.s8"].dtype == np.int8
+    np.testing.assert_allclose(result(tmp_path / "small.json"), np.maximum(X @ W, 0), atol=0.3)
+
+
+def open_file(path, *, positions):
+    """A model of ONNX whose reshape counts the rows; with positions, its constants hang on how many there are."""
+    helper, numbers = onnx.helper, onnx.TensorProto
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["p"]),
+        helper.make_node("Shape", ["x"], ["sizes"]),
+        helper.make_node("Gather", ["sizes", "zero"], ["rows"]),
+        helper.make_node("Concat", ["rows", "rest"], ["shape"], axis=0),
+        helper.make_node("Reshape", ["p", "shape"], ["r"]),
+    ]
+    if positions:
+        nodes += [
+            helper.make_node("Squeeze", ["rows"], ["count"]),
+            helper.make_node("Range", ["start", "count", "step"], ["at"]),
+            helper.make_node("Cast", ["at"], ["places"], to=numbers.FLOAT),
+            helper.make_node("Reshape", ["places", "as_rows"], ["column"]),
+            helper.make_node("Add", ["r", "column"], ["y"]),
+        ]
+    else:
+        nodes.append(helper.make_node("Relu", ["r"], ["y"]))
+    held = [
+        onnx.numpy_helper.from_array(np.array(array), name)
+        for name, array in {
+            "w": W, "zero": [0], "rest": [3, 1], "start": 0, "step": 1, "as_rows": [-1, 1, 1]
+        }.items()
+    ]  # fmt: skip
+    ports = [
+        helper.make_tensor_value_info(name, numbers.FLOAT, shape)
+        for name, shape in (("x", ["rows", 4]), ("y", ["rows", 3, 1]))
+    ]
+    graph = helper.make_graph(nodes, "open", ports[:1], ports[1:], held)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+
+
+def test_sizes_that_are_open_stay_so(tmp_path):
+    open_file(tmp_path / "open.onnx", positions=False)
+    call("convert", tmp_path / "open.onnx", "-o", tmp_path / "open.json")
+    graph = og.Graph.load(tmp_path / "open.json")
+    assert graph.inputs[0].shape == (-1, 4)
+    for rows in (X, X[:1], np.concatenate([X, X])):
+        np.testing.assert_array_equal(graph.compile()(rows).only[..., 0], np.maximum(rows @ W, 0))
+
+
+def test_sizes_that_must_be_given(tmp_path):
+    open_file(tmp_path / "open.onnx", positions=True)
+    told = call("convert", tmp_path / "open.onnx", "-o", tmp_path / "open.json", code=2)
+    assert "give them by --shape NAME=SIZES" in told
+    call("convert", tmp_path / "open.onnx", "-o", tmp_path / "open.json", "--shape", "x=2x4")
+    got = og.Graph.load(tmp_path / "open.json").compile()(X).only
+    np.testing.assert_array_equal(got[..., 0], X @ W + [[0], [1]])
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "says"),
     [
