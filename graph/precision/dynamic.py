@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -18,7 +19,7 @@ from .weights import Quantizing, integers_of, products_of
 
 MOST = 127
 """What the largest of a row and of a column becomes."""
-ONE = {"qtype": "per_tensor", "scales": [1.0], "zps": [0]}
+ONE: Mapping[str, Any] = {"qtype": "per_tensor", "scales": [1.0], "zps": [0]}
 """Of activations that are divided by their scales already, which differ from row to row."""
 
 
@@ -31,10 +32,8 @@ def quantize_dynamic(graph: G, *, keep: Collection[str] = ()) -> G:
 class _Dynamic(Quantizing[G]):
     """Weights behind a Dequantize, and activations behind a Quantize of what they are in their row's scale."""
 
-    _method = "quantize_dynamic"
-
     def __init__(self, rewriting: Rewriting[G], uses: dict[int, Use]) -> None:
-        super().__init__(rewriting, uses)
+        super().__init__(rewriting, uses, "quantize_dynamic")
         self._rows: dict[int, tuple[LogicalTensor, LogicalTensor]] = {}
         self._numbers: dict[str, LogicalTensor] = {}
         self._integer = set[int]()

@@ -146,10 +146,12 @@ class Quantizing(ABC, Generic[G]):
     Args:
         rewriting: from the graph.
         uses: by op, the weights that become integers.
+        method: that was called, for errors.
     """
 
-    def __init__(self, rewriting: Rewriting[G], uses: dict[int, Use]) -> None:
+    def __init__(self, rewriting: Rewriting[G], uses: dict[int, Use], method: str) -> None:
         self._rewriting = rewriting
+        self._method = method
         self._uses = uses
         self._made: dict[object, LogicalTensor] = {}
 
@@ -219,11 +221,6 @@ class Quantizing(ABC, Generic[G]):
         """Adds an op of the old graph."""
         self._rewriting.made.add_op(op.with_tensors(inputs, op.outputs))
 
-    @property
-    @abstractmethod
-    def _method(self) -> str:
-        """The method that was called, for errors."""
-
     @abstractmethod
     def _none(self, held: LogicalTensor) -> str:
         """The error where no weights can be taken, of which these are the first."""
@@ -247,12 +244,10 @@ class Quantizing(ABC, Generic[G]):
 class _InGroups(Quantizing[G]):
     """Weights behind a DynamicDequantize."""
 
-    _method = "quantize_weights"
-
     def __init__(
         self, rewriting: Rewriting[G], uses: dict[int, Use], data_type: DataType, group: int | None
     ) -> None:
-        super().__init__(rewriting, uses)
+        super().__init__(rewriting, uses, "quantize_weights")
         self._type = data_type
         self._group = group
 
