@@ -83,15 +83,16 @@ class Plan:
                 lives[step] = Life(nbytes=self._scratchpads[step].nbytes, first=number, last=number)
         return lives
 
-    @cached
+    @property
     def brief(self) -> bool:
         """Whether its primitives take no longer, alone, than other threads of Python may be kept waiting."""
+        return self.alone and self._seconds < BRIEF_SECONDS
+
+    @cached
+    def _seconds(self) -> float:
+        """About how long its primitives take; each of a frame's batches asks for it."""
         asked = [step.desc.asked for step in self.steps if isinstance(step, Step)]
-        return (
-            self.alone
-            and sum(seconds_of(one) if isinstance(one, Descriptor) else math.inf for one in asked)
-            < BRIEF_SECONDS
-        )
+        return sum(seconds_of(one) if isinstance(one, Descriptor) else math.inf for one in asked)
 
     @property
     def works(self) -> list[Work]:
