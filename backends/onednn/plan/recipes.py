@@ -39,15 +39,22 @@ def recipes(steps: Sequence[AnyStep], made: Sequence[Buffer]) -> list[Recipe | N
 
 def _recipe(buffer: Buffer, makers: Mapping[Buffer, AnyStep]) -> Recipe | None:
     constants: list[int] = []
-    text = _origin(buffer.root, makers, constants)
+    text = _origin(buffer.root, makers, constants, {})
     if text is None:
         return None
     told_all = json.dumps([told(buffer.desc), buffer.place, text])
     return Recipe(hashlib.sha256(told_all.encode()).hexdigest(), tuple(constants))
 
 
-def _origin(root: Buffer, makers: Mapping[Buffer, AnyStep], constants: list[int]) -> list[Any] | None:
-    """Where the content of a buffer comes from; None where that can't be told."""
+def _origin(
+    root: Buffer, makers: Mapping[Buffer, AnyStep], constants: list[int], known: dict[Buffer, int]
+) -> list[Any] | None:
+    """Where the content of a buffer comes from; None where that can't be told.
+
+    Args:
+        known: numbers of the buffers of which that was told before: what many read is told once, for it would double
+            with each op that reads the one before it twice.
+    """
     if root.argument is not None:
         if root.argument not in constants:
             constants.append(root.argument)
@@ -55,6 +62,9 @@ def _origin(root: Buffer, makers: Mapping[Buffer, AnyStep], constants: list[int]
     if root.constant is not None:
         array = root.constant
         return ["content", str(array.dtype), array.shape, hashlib.sha256(array.tobytes()).hexdigest()]
+    if root in known:
+        return ["again", known[root]]
+    known[root] = len(known)
     step = makers.get(root)
     how = None if step is None else _meaning(step)
     if step is None or how is None:
@@ -62,7 +72,10 @@ def _origin(root: Buffer, makers: Mapping[Buffer, AnyStep], constants: list[int]
     found: list[Any] = [how]
     written = {buffer.root for buffer in flow(step).writes}
     for number, buffer in step.arguments:
-        origin = ["result"] if buffer.root in written else _origin(buffer.root, makers, constants)
+        if buffer.root in written:  # a step may write several of the same shape
+            origin: list[Any] | None = ["result" if buffer.root is root else "beside"]
+        else:
+            origin = _origin(buffer.root, makers, constants, known)
         if origin is None:
             return None
         found.append([int(number), told(buffer.desc), buffer.place, origin])

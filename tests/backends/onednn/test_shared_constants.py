@@ -161,3 +161,31 @@ def test_halves_that_are_converted_are_held_once_for_all_sizes(known):
     if not reordered(model):
         pytest.skip("this CPU's kernels take weights as they lie")
     assert known == {"new": 1, "there": 4}
+
+
+def test_results_of_one_step_are_not_taken_for_each_other():
+    """Means and variances of the same shape, which NumPy makes of a constant: rows that fall into no parts."""
+    src = np.random.default_rng(0).standard_normal((2, 2, 65537)).astype(np.float32) * 2 + 3
+    graph = og.Graph()
+    x = graph.input("x", "f32", (-1, 2))
+    dst, mean, variance = graph.op(
+        "GroupNorm", graph.constant(src), groups=2, use_affine=False, keep_stats=True, data_format="NCX"
+    )
+    y = graph.op("Subtract", graph.matmul(x, mean), graph.matmul(x, variance))
+    graph.op("Add", y, graph.op("ReduceMax", dst, axes=[0, 1, 2], keep_dims=False), name="y")
+    means, variances = src.mean(2, dtype=np.float64), src.var(2, dtype=np.float64)
+    highest = ((src.max(2) - means) / np.sqrt(variances + 1e-5)).max()
+    model = graph.compile()
+    for rows in range(1, 4):
+        array = drawn(rows, 2, seed=rows)
+        np.testing.assert_allclose(model(array)["y"], array @ (means - variances) + highest, rtol=1e-4)
+
+
+def test_what_each_step_reads_twice_is_told_once():
+    """Else a recipe would double with each step."""
+    graph = og.Graph()
+    held = graph.constant(np.ones((4, 4), np.float32))
+    for _ in range(22):
+        held = graph.op("HostPower", held, held)
+    graph.matmul(graph.input("x", "f32", (-1, 4)), held, name="y")
+    np.testing.assert_array_equal(graph.compile()(np.ones((2, 4), np.float32))["y"], np.full((2, 4), 4))
