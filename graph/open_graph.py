@@ -126,9 +126,10 @@ class OpenGraph:
         """One graph with -1 for the sizes that are open, where its ops are the same for all of them.
 
         So it is where sizes stand in shapes alone, in what a reshape keeps of them, and in what is repeated for each
-        element of a batch. Graphs for several sizes are made and compared, op by op, and what comes out is held against
-        each of them. It is what can be written to a file, as `to_onnx` and `save` do; to be run here, what `compile`
-        makes of the template is as good, and has kernels for the very sizes in some places where this has a copy.
+        element of a batch. Graphs for several sizes, one of up to 8192 for each that is open among them, are made and
+        compared, op by op, and what comes out is held against each of them. It is what can be written to a file, as
+        `to_onnx` and `save` do; to be run here, what `compile` makes of the template is as good, and has kernels for
+        the very sizes in some places where this has a copy.
 
         Args:
             unbounded: whether also where the module was exported for sizes between bounds, which the graph does not

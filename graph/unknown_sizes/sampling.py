@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from attrs import field
@@ -10,6 +11,7 @@ from ...ops.errors import OneDNNGraphError, UnsupportedError
 from ...ops.records import frozen
 from ...ops.schema import UNKNOWN_DIM
 from ...ops.values import one_line
+from ..core.building import content_of
 from ..graph import Graph
 from ..model.logical_tensor import LogicalTensor, format_shape, label
 
@@ -25,6 +27,10 @@ ENOUGH = 5
 """Graphs that are compared."""
 FEWEST = 3
 """Graphs without which nothing is said of a template."""
+FAR = (8192, 2048, 512, 128, 48)
+"""Sizes, or the next below that may be, at which parts that end at a number are told from all that there is."""
+MOST_BYTES = 1 << 28
+"""Of constants that grow with a size, where a large one is tried: masks do with its square."""
 
 
 @frozen
@@ -142,6 +148,51 @@ def _assignments(
                 {n: given[n] + step * (PATTERN[(k + 3 * i) % count] - 2) for i, n in enumerate(names)}
                 for k in range(count)
             ]
+
+
+def far(make: Make, pattern: Pattern, made: Sequence[Sample], sizes: Sizes) -> list[Sample]:
+    """Graphs with a large size in the place of one of the open ones, for each of them, as far as there are such.
+
+    What a template takes up to a number, the first 100 say, is all of it for every small size.
+
+    Args:
+        made: for small sizes.
+        sizes: what is known of the open ones.
+    """
+    most = {one.name: one.bounds[1] for one in sizes.values() if one.bounds is not None}
+    found: list[Sample] = []
+    for name in open_names(pattern):
+        known = sorted({sample.sizes[name] for sample in made})
+        step = math.gcd(*(one - known[0] for one in known)) or 1
+        last = most.get(name)
+        aims = FAR if last is None else sorted({min(aim, last) for aim in FAR}, reverse=True)
+        tried = [known[0] + (aim - known[0]) // step * step for aim in aims]
+        largest = _largest(make, pattern, made, name, [one for one in tried if one > known[-1]])
+        found += [] if largest is None else [largest]
+    return found
+
+
+def _largest(
+    make: Make, pattern: Pattern, made: Sequence[Sample], name: str, tried: Sequence[int]
+) -> Sample | None:
+    """The graph for the largest of some sizes for which there is one; `tried` begins with it."""
+    held = [{array.shape for array in content_of(one.graph).constants.values()} for one in made]
+    grow, found = any(shapes != held[0] for shapes in held), None
+    for size in tried[::-1] if grow else tried:
+        if found is not None:
+            arrays = content_of(found.graph).constants.values()
+            grown = sum(array.nbytes for array in arrays if array.shape not in held[0])
+            if grown * (size / found.sizes[name]) ** 2 > MOST_BYTES:
+                break
+        given = {**made[0].sizes, name: size}
+        shapes = shapes_at(pattern, given)
+        try:
+            found = Sample(given, shapes, make(shapes))
+        except OneDNNGraphError:  # it is for smaller ones only
+            continue
+        if not grow:
+            break
+    return found
 
 
 def small(pattern: Pattern, sample: Sample) -> list[Shapes]:

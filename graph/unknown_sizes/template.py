@@ -10,7 +10,7 @@ from ...ops.errors import OneDNNGraphError, UnsupportedError
 from ..graph import Graph
 from ..model.logical_tensor import LogicalTensor, label
 from .detours import without_detours
-from .sampling import Make, Pattern, Sample, Sizes, check_bounds, open_names, patterns, samples, small
+from .sampling import Make, Pattern, Sample, Sizes, check_bounds, far, open_names, patterns, samples, small
 from .unifying import check_small, size_names, stuck, unified
 
 ROUNDS = 4
@@ -50,6 +50,9 @@ def graph_of(
         (pattern,) = along
         made = samples(make, pattern, example)
     graph, seen = _unified(made, pattern)
+    further = far(make, pattern, made, sizes)
+    if further:
+        graph, seen = _unified([*made, *further], pattern)
     for shapes in small(pattern, made[0]) if open_names(pattern) else ():
         try:
             wanted = make(shapes)

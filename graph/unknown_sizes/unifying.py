@@ -112,8 +112,9 @@ class _Unified:
         uses: list[Use] = []
         for ops in zip(*(content.ops for content in self.contents), strict=False):
             use = Use(ops)
-            if any(_form(op) != _form(ops[0]) for op in ops):
-                self._differ(f"{ops[0]} is another op")
+            other = next((i for i, op in enumerate(ops) if _form(op) != _form(ops[0])), None)
+            if other is not None:
+                self._differ(f"{ops[0]} is another op, as for {self.samples[other]}")
             for tensors in zip(*(op.inputs for op in ops), strict=True):
                 if not self._same(tensors):
                     self._differ(f"{ops[0]} reads something else")

@@ -337,6 +337,46 @@ def test_sizes_that_may_differ_are_not_taken_for_each_other() -> None:
         of_two(stacked).with_unknown_sizes()
 
 
+@pytest.mark.parametrize("constant", [False, True])
+@pytest.mark.parametrize("most", [60, 100, 1000, 4000])
+def test_parts_that_end_at_a_number_are_not_taken_for_all(most: int, constant: bool) -> None:
+    """The first 100 are all that there are of every small size."""
+
+    def cut(graph: og.Graph, x: og.LogicalTensor, dims: Dims) -> og.LogicalTensor:
+        if constant:
+            x = graph.add(x, graph.constant(np.broadcast_to(TOKEN, (dims[0], dims[1], 6))))
+        if dims[1] > most:
+            x = graph.op("HostSlice", x, axes=[1], starts=[0], stops=[most], steps=[1])
+        return graph.op("ReduceMax", x, axes=[1])
+
+    with pytest.raises(og.UnsupportedError, match=r"as for x \[3, [0-9]+, 6\]"):
+        template(cut, (-1, -1, 6)).with_unknown_sizes()
+
+
+def test_sizes_beyond_bounds_do_not_matter() -> None:
+    def cut(graph: og.Graph, x: og.LogicalTensor, dims: Dims) -> og.LogicalTensor:
+        if dims[1] > 100:
+            x = graph.op("HostSlice", x, axes=[1], starts=[0], stops=[100], steps=[1])
+        return graph.relu(x)
+
+    for last in (99, 100, 101, None):
+        opened = template(cut, (2, -1, 6), sizes={("x", 1): OpenSize("length", (2, last))})
+        if last in (99, 100):
+            assert opened.with_unknown_sizes(unbounded=True).inputs[0].shape == (2, -1, 6)
+        else:
+            with pytest.raises(og.UnsupportedError, match="is another op"):
+                opened.with_unknown_sizes(unbounded=True)
+
+
+def test_models_of_a_largest_size_are_tried_with_that() -> None:
+    def short(graph: og.Graph, x: og.LogicalTensor, dims: Dims) -> og.LogicalTensor:
+        if dims[1] > 300:
+            raise og.ShapeError("longer than its positions")
+        return graph.relu(x)
+
+    assert template(short, (-1, -1, 6)).with_unknown_sizes().inputs[0].shape == (-1, -1, 6)
+
+
 @pytest.mark.parametrize("multiple", [8, 32])
 def test_sizes_that_must_be_multiples_are_found(multiple: int) -> None:
     def halved(graph: og.Graph, x: og.LogicalTensor, dims: Dims) -> og.LogicalTensor:
