@@ -52,7 +52,10 @@ def attention(
     # A row that sees nothing gives zeros, as in the frameworks.
     weights = t.op("SoftMax", scores, axis=-1, mode="inf_as_zero" if masks else "none")
     result = matmul(t, drop(weights), value)
-    return result if shared is None else reshape(t, result, (*q[:-1], sizes(value)[-1]))
+    if shared is None:
+        return result
+    *batch, _, _, width = sizes(result)  # of keys, too, where one of queries is for all of them
+    return reshape(t, result, (*batch, *q[-3:-1], width))
 
 
 @frozen(eq=False)
@@ -96,6 +99,8 @@ def _shared(t: Translation, query: Value, key: Value, value: Value, *, grouped: 
     if len(q) < 3 or len(k) != len(q) or len(sizes(value)) != len(q):
         return None
     if not (grouped and q[-3] != k[-3]):
+        if q[-3] != k[-3]:  # one head of queries for all
+            return None
         found = [_unrepeated(t, one) for one in (key, value)]
         if found[0] is None or found[1] is None or sizes(found[0])[-3] != sizes(found[1])[-3]:
             return None

@@ -66,6 +66,19 @@ def test_heads_that_share_keys_and_values(repeats, mask):
         assert largest <= BATCH * HEADS * heads * length * KEYS  # scores, and no repeated keys
 
 
+@pytest.mark.parametrize("size", [(1, HEADS * 3, 5, 8), (BATCH, 1, 5, 8)], ids=["batch", "head"])
+def test_queries_that_are_for_all_of_a_batch_or_all_heads(size):
+    _, *others = operands(3, 5, "none")
+
+    class Broadcast(torch.nn.Module):
+        def forward(self, q, k, v):
+            k, v = (x.repeat_interleave(3, 1) for x in (k, v))
+            return scaled_dot_product_attention(q, k, v)
+
+    _, made, expected = made_and_expected(Broadcast(), [torch.randn(size), *others])
+    np.testing.assert_allclose(made, expected, atol=2e-6)
+
+
 def test_causal_attention_of_shared_heads():
     for repeats in (False, True):
         _, made, expected = made_and_expected(Attention(repeats, causal=True), operands(3, KEYS, "none"))
