@@ -29,8 +29,8 @@ FEWEST = 3
 """Graphs without which nothing is said of a template."""
 FAR = (8192, 2048, 512, 128, 48)
 """Sizes, or the next below that may be, at which parts that end at a number are told from all that there is."""
-MOST_BYTES = 1 << 28
-"""Of constants that grow with a size, where a large one is tried: masks do with its square."""
+MOST_GROWN = 1 << 20
+"""Elements of constants that grow with a size, as masks do with its square: importers have other ops for more."""
 
 
 @frozen
@@ -181,8 +181,8 @@ def _largest(
     for size in tried[::-1] if grow else tried:
         if found is not None:
             arrays = content_of(found.graph).constants.values()
-            grown = sum(array.nbytes for array in arrays if array.shape not in held[0])
-            if grown * (size / found.sizes[name]) ** 2 > MOST_BYTES:
+            grown = sum(array.size for array in arrays if array.shape not in held[0])
+            if grown * (size / found.sizes[name]) ** 2 > MOST_GROWN:
                 break
         given = {**made[0].sizes, name: size}
         shapes = shapes_at(pattern, given)
