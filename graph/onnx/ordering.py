@@ -59,8 +59,9 @@ def _branches(graph: Any) -> list[Any]:
 
 
 def _given(graph: Any) -> list[str]:
-    """Names of inputs of a graph, or of a function."""
-    return [one if isinstance(one, str) else one.name for one in graph.input]
+    """Names of inputs and constants of a graph, or of inputs of a function."""
+    held = getattr(graph, "initializer", ())
+    return [*(one if isinstance(one, str) else one.name for one in graph.input), *(one.name for one in held)]
 
 
 def _reads(node: Any) -> list[str]:

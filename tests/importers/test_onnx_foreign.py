@@ -81,6 +81,20 @@ def test_branches_with_inputs_that_name_what_stands_around_them():
         np.testing.assert_array_equal(compiled({"x": X, "c": np.array(truth)})["y"], want)
 
 
+def test_branches_with_inputs_that_name_constants_around_them():
+    node = branches(
+        NODE("Add", ["x", "w"], ["r"]),
+        NODE("Sub", ["x", "w"], ["s"]),
+        then_branch=["w"],
+        else_branch=["x", "w"],
+    )
+    model = model_of([node], {"x": X, "c": scalar(True, bool)}, ["y"])
+    model.graph.initializer.append(onnx.numpy_helper.from_array(X + 1, "w"))
+    compiled = og.from_onnx(model).compile()
+    for truth, want in ((True, X + X + 1), (False, X - (X + 1))):
+        np.testing.assert_array_equal(compiled({"x": X, "c": np.array(truth)})["y"], want)
+
+
 def test_branches_with_inputs_that_nothing_gives():
     node = branches(NODE("Neg", ["z"], ["r"]), NODE("Abs", ["x"], ["s"]), then_branch=["z"])
     with pytest.raises(
