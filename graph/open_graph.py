@@ -71,8 +71,8 @@ class OpenGraph:
         self.example = example
         self.sizes = dict(sizes or {})
         # Without the graph that they come from: nothing can be added to them.
-        self.inputs = tuple(map(evolve_tensor, inputs))
-        self.outputs = tuple(evolve_tensor(t) for _, t in outputs)
+        self.inputs = tuple(map(_apart, inputs))
+        self.outputs = tuple(_apart(tensor) for _, tensor in outputs)
         self.input_names = tuple(map(label, self.inputs))
         self.output_names = tuple(name for name, _ in outputs)
         self._make = make
@@ -426,3 +426,8 @@ def _converted(
 ) -> Graph | OpenGraph:
     """The graph for some shapes in another number format; a function, so that it can be pickled."""
     return make(shapes).to(data_type, keep=keep)
+
+
+def _apart(tensor: LogicalTensor) -> LogicalTensor:
+    """A copy that no graph holds; what stands for a type of others' is held by none."""
+    return tensor if tensor.data_type is DataType.undef else evolve_tensor(tensor)

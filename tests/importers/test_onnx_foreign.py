@@ -340,3 +340,22 @@ def test_sums_of_einstein_over_axes_that_are_spread():
     x, y = integers(1, 3, 2), integers(2, 2, 4, seed=1)
     model = model_of([NODE("Einsum", ["x", "y"], ["z"], equation="bik,bkj->bij")], {"x": x, "y": y}, ["z"])
     np.testing.assert_array_equal(og.from_onnx(model).compile()({"x": x, "y": y})["z"], x @ y)
+
+
+@pytest.mark.parametrize("kind", [np.uint16, np.int16])
+def test_quantisations_to_16_bits_of_open_sizes(kind):
+    x = np.array([[-2.0, 0.5, 3.25], [1.0, -7.5, 100.0]], np.float32)
+    model = model_of([NODE("QuantizeLinear", ["x", "s", "z"], ["y"])], {"x": x}, ["y"], opset=21)
+    for info, number in zip(
+        (*model.graph.input, *model.graph.output),
+        (onnx.TensorProto.FLOAT, helper.np_dtype_to_tensor_dtype(np.dtype(kind))),
+        strict=True,
+    ):
+        info.CopyFrom(helper.make_tensor_value_info(info.name, number, ["n", 3]))
+    model.graph.initializer.extend(
+        onnx.numpy_helper.from_array(value, name)
+        for name, value in (("s", np.array(0.25, np.float32)), ("z", np.array(100, kind)))
+    )
+    got = og.from_onnx(model).compile()({"x": x})["y"]
+    assert got.dtype == kind
+    np.testing.assert_array_equal(got, (x * 4 + 100).astype(kind))
