@@ -1,10 +1,9 @@
-"""ATen ops in ops of oneDNN Graph: convolutions, poolings, normalisation, attention, resizing."""
+"""ATen ops in ops of oneDNN Graph: convolutions, poolings, normalisation, attention."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from fractions import Fraction
 from functools import partial
 from typing import Any
 
@@ -29,9 +28,7 @@ from ..importing.layers import (
     batch_norm,
     convolution,
     group_norm,
-    interpolate,
     layer_norm,
-    nearest_agrees,
     pooling,
     transposed_convolution,
 )
@@ -321,7 +318,11 @@ def _rms_norm(
     t: Translation, x: Value, normalised: Sequence[int], gamma: Value | None, epsilon: float | None
 ) -> Value:
     if epsilon is None:
-        raise Unmapped("an epsilon that depends on the type; give it")
+        if dtype_of(x) in HALVES:  # torch's versions differ: that of the halves, or of what it computes in
+            raise Unmapped(
+                f"an epsilon that depends on torch's version where the data is {dtype_of(x)}; give it"
+            )
+        epsilon = float(np.finfo(dtype_of(x)).eps)
     axis = len(shape_of(x)) - len(normalised)
     return t.op(
         "RMSNorm", x, *(() if gamma is None else (gamma,)), begin_norm_axis=axis, epsilon=float(epsilon)
@@ -370,7 +371,7 @@ def _instance_norm(
     return batch_norm(t, x, gamma, beta, mean, variance, epsilon)
 
 
-# --- attention and sizes ---------------------------------------------------------------------------------
+# --- attention -------------------------------------------------------------------------------------------
 
 
 def _dropping_nothing(t: Translation, weights: Value, p: float) -> Value:
@@ -416,47 +417,3 @@ def _attended_on_cpu(
     if dtype_of(query) != np.float32:
         raise Unmapped(f"attention of {dtype_of(query)}, which torch rounds once")
     return [attended(t, query, key, value, mask, dropout, causal, scale, grouped=True)]
-
-
-def _wanted(x: Value, given: Sequence[int] | None, scales: Sequence[float | None] | None) -> list[int]:
-    """Spatial sizes of the output; what scales leave over would change the coordinates."""
-    have = sizes(x)[2:]
-    factors = list(scales or [None] * len(have))
-    target = (
-        list(given) if given else [math.floor(d * (s or 1.0)) for d, s in zip(have, factors, strict=True)]
-    )
-    for old, new, factor in zip(have, target, factors, strict=True):
-        if factor is not None and Fraction(factor) * old != new:
-            raise Unmapped(f"a resizing by {factor} from {old} elements, which leaves a part of one")
-    return target
-
-
-@OPS.enter("upsample_nearest1d.vec", "upsample_nearest2d.vec", "upsample_nearest3d.vec")
-def _nearest(
-    t: Translation, x: Value, given: Sequence[int] | None, scales: Sequence[float | None] | None
-) -> Value:
-    target = _wanted(x, given, scales)
-    for size, want in zip(sizes(x)[2:], target, strict=True):
-        if size != want and not nearest_agrees(size, want, [p * size // want for p in range(want)]):
-            raise Unmapped(f"nearest elements of {size} for {want}, which are others in Interpolate")
-    return interpolate(t, x, target, "nearest")
-
-
-@OPS.enter("upsample_linear1d.vec", "upsample_bilinear2d.vec", "upsample_trilinear3d.vec")
-def _linear(
-    t: Translation, x: Value, given: Sequence[int] | None, align: bool, scales: Sequence[float | None] | None
-) -> Value:
-    target = _wanted(x, given, scales)
-    return interpolate(t, x, target, "linear", "align_corners" if align else "half_pixel")
-
-
-@OPS.enter("upsample_nearest1d.default", "upsample_nearest2d.default", "upsample_nearest3d.default")
-def _nearest_default(t: Translation, x: Value, given: Sequence[int], *scales: float | None) -> Value:
-    return _nearest(t, x, given, scales)
-
-
-@OPS.enter("upsample_linear1d.default", "upsample_bilinear2d.default", "upsample_trilinear3d.default")
-def _linear_default(
-    t: Translation, x: Value, given: Sequence[int], align: bool, *scales: float | None
-) -> Value:
-    return _linear(t, x, given, align, scales)

@@ -9,6 +9,8 @@ from functools import partial
 import numpy as np
 
 from ..importing.expressions import (
+    FLOATS,
+    HALVES,
     axis_of,
     binary,
     cast,
@@ -27,6 +29,7 @@ from ..importing.tables import Entries
 from ..importing.translation import Translation, Unmapped, Value, dtype_of, shape_of, sizes
 from ..model.logical_tensor import LogicalTensor
 from .layers import max_pool, spread
+from .places import put_where_true
 from .schema import Translate
 
 OPS = Entries[Translate]("aten.")
@@ -35,6 +38,8 @@ OPS = Entries[Translate]("aten.")
 
 REDUCTIONS = {"sum": "add", "add": "add", "prod": "mul", "multiply": "mul", "amax": "max", "amin": "min"}
 """torch's word → HostScatterElements'."""
+NEUTRAL = {"add": 0.0, "mul": 1.0, "max": -math.inf, "min": math.inf}
+"""What changes no result of a reduction, by HostScatterElements' word."""
 MODES = ("linear", "nearest", "cubic")
 BORDERS = ("zeros", "border", "reflection")
 
@@ -62,7 +67,7 @@ def _stable_sort(
 
 @OPS.enter("scatter.src")
 def _scatter(t: Translation, x: Value, axis: int, indices: Value, updates: Value) -> Value:
-    return scattered(t, x, axis, indices, _part_for(updates, indices))
+    return scattered(t, x, axis, indices, _part_for(t, updates, indices))
 
 
 @OPS.enter("scatter.value")
@@ -72,21 +77,37 @@ def _scatter_value(t: Translation, x: Value, axis: int, indices: Value, value: f
 
 @OPS.enter("scatter_add")
 def _scatter_add(t: Translation, x: Value, axis: int, indices: Value, updates: Value) -> Value:
-    return scattered(t, x, axis, indices, _part_for(updates, indices), "add")
+    return scattered(t, x, axis, indices, _part_for(t, updates, indices), "add")
 
 
 @OPS.enter("scatter_reduce.two")
 def _scatter_reduce(
     t: Translation, x: Value, axis: int, indices: Value, updates: Value, reduction: str, with_own: bool = True
 ) -> Value:
-    if not with_own or reduction not in REDUCTIONS:
-        raise Unmapped(f"a reduction {reduction!r}{'' if with_own else ' that leaves out what was there'}")
-    return scattered(t, x, axis, indices, _part_for(updates, indices), REDUCTIONS[reduction])
+    part = _part_for(t, updates, indices)
+    own = dtype_of(x)
+    if reduction == "mean":
+        if own not in FLOATS or own in HALVES:
+            raise Unmapped(f"a mean of {own}")
+        total = _scatter_reduce(t, x, axis, indices, part, "sum", with_own)
+        ones = np.ones(sizes(indices), own)
+        counts = scattered(t, np.full(sizes(x), int(with_own), own), axis, indices, ones, "add")
+        return binary(t, "Divide", total, counts if with_own else binary(t, "Maximum", counts, 1))
+    if reduction not in REDUCTIONS:
+        raise Unmapped(f"a reduction {reduction!r}")
+    if not with_own:  # what changes nothing stands where something will be put
+        if own not in FLOATS or own in HALVES:
+            raise Unmapped(f"a reduction {reduction!r} of {own} that leaves out what was there")
+        neutral = np.full(sizes(indices), NEUTRAL[REDUCTIONS[reduction]], own)
+        x = scattered(t, x, axis, indices, neutral)
+    return scattered(t, x, axis, indices, part, REDUCTIONS[reduction])
 
 
-def _part_for(updates: Value, indices: Value) -> Value:
-    if sizes(updates) != sizes(indices):
-        raise Unmapped("more elements to put in than indices")
+def _part_for(t: Translation, updates: Value, indices: Value) -> Value:
+    """The elements that have an index: torch leaves out those beyond on any axis."""
+    for axis, (have, count) in enumerate(zip(sizes(updates), sizes(indices), strict=True)):
+        if have != count:
+            updates = cut(t, updates, axis, 0, count)
     return updates
 
 
@@ -99,6 +120,8 @@ def _index_put(
     found = [index for index in indices if index is not None]
     if axes != list(range(axes[0], axes[0] + len(axes))):
         raise Unmapped("indices of axes that are not neighbours")
+    if len(found) == 1 and dtype_of(found[0]) == TRUTH:
+        return put_where_true(t, x, axes[0], found[0], values, accumulate)
     if any(dtype_of(index) == TRUTH for index in found):
         raise Unmapped("a choice by truths, whose number of elements is known at execution only")
     shape, first = sizes(x), axes[0]

@@ -270,7 +270,7 @@ for _names, _kind in (
 
 
 @OPS.enter("linalg_vector_norm")
-def _vector_norm(
+def vector_norm(
     t: Translation,
     x: Value,
     order: float = 2,
@@ -278,6 +278,7 @@ def _vector_norm(
     keep: bool = False,
     dtype: object = None,
 ) -> Value:
+    """The norm of some order along axes."""
     kinds = {1: "ReduceL1", 2: "ReduceL2"}
     given = cast_if_asked(t, x, dtype)
     if order in kinds:

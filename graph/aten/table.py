@@ -3,14 +3,34 @@
 from __future__ import annotations
 
 from ..importing.tables import merged, replaced
-from . import elementwise, hosted, kept, layers, recurrent, sampling, shapes, statistics, training
+from . import (
+    elementwise,
+    hosted,
+    kept,
+    layers,
+    places,
+    recurrent,
+    resizing,
+    sampling,
+    shapes,
+    statistics,
+    training,
+)
 from .backward import elementwise as elementwise_backward
 from .backward import layers as layers_backward
 from .backward import normalization as normalization_backward
 from .schema import Translate
 
 TABLE: dict[str, Translate] = merged(
-    elementwise.OPS, shapes.OPS, layers.OPS, statistics.OPS, recurrent.OPS, hosted.OPS, sampling.OPS
+    elementwise.OPS,
+    shapes.OPS,
+    layers.OPS,
+    resizing.OPS,
+    statistics.OPS,
+    recurrent.OPS,
+    hosted.OPS,
+    sampling.OPS,
+    places.OPS,
 )
 """Of a module in inference mode."""
 TRAINING: dict[str, Translate] = merged(replaced(TABLE, training.INSTEAD), training.OPS)

@@ -750,11 +750,15 @@ REFUSED = {
         "a divisor of its own where windows have fewer elements",
     ),
     "ceil": (lambda x: F.avg_pool2d(x, 3, 2, 1, ceil_mode=True), (normal(1, 2, 6, 6),), "ceil rounding"),
-    "nearest": (lambda x: F.interpolate(x, size=(5, 6)), (IMAGE,), "which are others in Interpolate"),
-    "part of one": (
-        lambda x: F.interpolate(x, scale_factor=1.3, mode="bilinear"),
-        (IMAGE,),
-        "leaves a part of one",
+    "truths": (
+        lambda x: torch.index_put(x, (x > 0,), torch.ones(24)),
+        (X,),
+        "each truth of a mask, whose number is known",
+    ),
+    "bags": (
+        lambda x: F.embedding_bag(torch.arange(5), x[0], torch.tensor([0, 2]), padding_idx=0),
+        (X,),
+        "a padding index 0",
     ),
     "no repetition": (lambda x: x.repeat(2, 1, 0), (X,), "which leave no elements"),
     "random": (lambda x: x + torch.rand(4), (X,), "random numbers"),

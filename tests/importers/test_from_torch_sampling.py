@@ -20,6 +20,15 @@ def with_part(x):
     return changed
 
 
+def assigned(mask, value):
+    def function(x):
+        changed = x.clone()
+        changed[mask(x)] = value
+        return changed
+
+    return function
+
+
 FUNCTIONS = {
     "topk": (lambda x: torch.topk(x, 2), DISTINCT),
     "topk smallest": (lambda x: torch.topk(x, 2, 1, largest=False), DISTINCT),
@@ -31,6 +40,46 @@ FUNCTIONS = {
     "scatter number": (lambda x: x.scatter(1, ROWS, 5.0), X),
     "scatter add": (lambda x, i: torch.zeros_like(x).scatter_add(1, i, x), X, PLACES),
     "scatter largest": (lambda x, i: x.scatter_reduce(1, i, x * 2, "amax"), X, PLACES),
+    "scatter a part": (lambda x: x.scatter(1, ROWS[:1, :, :2], x + 1), X),
+    "scatter add a part": (lambda x: x.scatter_add(2, PLACES[:, :2, :1], x + 1), X),
+    **{
+        f"scatter {word} without its own": (
+            lambda x, i, word=word: x.scatter_reduce(1, i[:, :2], x * 2, word, include_self=False),
+            X,
+            PLACES,
+        )
+        for word in ("sum", "prod", "amax", "amin", "mean")
+    },
+    "scatter mean": (lambda x, i: x.scatter_reduce(1, i[:, :2], x * 2, "mean"), X, PLACES),
+    "assigned where true": (assigned(lambda x: x > 1, 5.0), X),
+    "assigned where true, rows": (assigned(lambda x: x[..., 0] > 1, torch.arange(4.0)), X),
+    "assigned where true, behind": (
+        lambda x, m: torch.ops.aten.index_put(x, [None, m], torch.tensor([[[3.0]], [[4.0]]]).expand(2, 1, 4)),
+        X,
+        torch.tensor([True, False, True]),
+    ),
+    "added where true": (lambda x: torch.index_put(x, (x > 1,), torch.tensor(5.0), accumulate=True), X),
+    "masked scatter": (lambda x: x.masked_scatter(x > 1, x.flip(0) * 3), X),
+    "masked scatter of rows": (lambda x, m: x.masked_scatter(m, x * 3), X, PLACES[:, :, :1] > 0),
+    "masked scatter of nothing": (lambda x: x.masked_scatter(x > 1000, x), X),
+    "distances": (lambda x: torch.cdist(x, x[:, :2] * 2 + 1), normal(2, 3, 4)),
+    "distances, 1": (lambda x: torch.cdist(x, x[1, :2], p=1.0), normal(2, 3, 4)),
+    "distances, largest": (lambda x: torch.cdist(x[0], x, p=float("inf")), normal(2, 3, 4)),
+    **{
+        f"bags {mode}": (lambda i, w, mode=mode: F.embedding_bag(i, w, mode=mode), PLACES[0], integers(3, 4))
+        for mode in ("sum", "mean", "max")
+    },
+    "bags with weights": (
+        lambda i, w, s: F.embedding_bag(i, w, per_sample_weights=s, mode="sum"),
+        PLACES[0],
+        integers(3, 4),
+        integers(3, 4) + 1,
+    ),
+    "bags with ends": (
+        lambda i, w: F.embedding_bag(i.reshape(-1), w, torch.tensor([0, 6, 12]), include_last_offset=True),
+        PLACES[0],
+        integers(3, 4),
+    ),
     "put": (lambda x: torch.index_put(x, (torch.tensor([1, 0]), torch.tensor([2, 0])), torch.ones(4)), X),
     "assigned": (with_part, X),
     "folded": (lambda x: F.fold(x, (4, 4), 2), integers(2, 12, 9)),

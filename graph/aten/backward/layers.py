@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from ...importing.layers import nearest_agrees
 from ...importing.tables import Entries
 from ...importing.translation import Translation, Unmapped, Value, dtype_of, shape_of, sizes
 from ..layers import redivided, spread
+from ..resizing import distance, nearest_places
 from ..schema import Translate
 
 OPS = Entries[Translate]("aten.")
@@ -183,11 +183,16 @@ def _resized(
     """The gradient of an interpolation; of what was interpolated there is only the shape."""
     pairs = list(zip(shape[2:], sizes(gradient)[2:], strict=True))
     for (old, new), scale in zip(pairs, scales, strict=False):
-        if scale is not None and Fraction(scale) * old != new:
+        if mode == "nearest":
+            places = nearest_places(old, new, scale).tolist()
+            if places != list(range(new)) if old == new else not nearest_agrees(old, new, places):
+                raise Unmapped(f"nearest elements of {old} for {new}, which are others in Interpolate")
+        elif (
+            old != new
+            and coordinates != "align_corners"
+            and distance(old, new, scale) != distance(old, new, None)
+        ):
             raise Unmapped(f"a resizing by {scale} from {old} elements, which leaves a part of one")
-        exact = [p * old // new for p in range(new)]
-        if mode == "nearest" and old != new and not nearest_agrees(old, new, exact):
-            raise Unmapped(f"nearest elements of {old} for {new}, which are others in Interpolate")
     if all(old == new for old, new in pairs):
         return gradient
     return t.op(
