@@ -45,7 +45,7 @@ def _distances(t: Translation, a: Value, b: Value, order: float, how: int | None
     return vector_norm(t, apart, order, [-1])
 
 
-@OPS.enter("_embedding_bag_forward_only")
+@OPS.enter("_embedding_bag", "_embedding_bag_forward_only")
 def _bags(
     t: Translation,
     table: Value,

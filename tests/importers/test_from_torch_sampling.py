@@ -127,3 +127,9 @@ def test_a_size_of_a_constant_mask():
     x = normal(2, 3)
     module = Apply(lambda x: x + torch.full_like(x, 2.0).unsqueeze(0).sum(0))
     close(og.from_torch(module, (x,)).compile()(x).only, module(x), TOLERANCE)
+
+
+def test_a_module_of_bags():
+    """Its weights have gradients, and torch exports another op than of tensors that have none."""
+    module = torch.nn.EmbeddingBag(5, 4, mode="max")
+    close(og.from_torch(module, (PLACES[0],)).compile()(PLACES[0]).only, module(PLACES[0]), TOLERANCE)
