@@ -43,7 +43,9 @@ def test_a_page_is_what_the_tool_writes(file):
     assert tool.page(name, text, {}) == text
     there = list(tool.sections(text))
     assert there == [title for title in TITLES if title in there]
-    assert all(part.title in there for part in tool.PARTS if not part.young)
+    assert there
+    if file in [machine.file for machine in figures.whole_machines()]:
+        assert all(part.title in there for part in tool.PARTS if not part.young)
     for content in tool.sections(text).values():
         assert content.startswith("`python benchmarks/")
         assert "nan" not in content
