@@ -258,9 +258,9 @@ def cold_start(machine: Machine) -> Iterator[Ratios]:
 COLUMNS = ("their time ÷ ours", "against", "geometric mean", "least", "most", "of")
 
 
-def _by_machine(parts: Callable[[Machine], Iterator[Ratios]], of: Iterable[Machine]) -> str:
+def _by_machine(parts: Callable[[Machine], Iterator[Ratios]]) -> str:
     """A table for each kind of machine, under its name where there are several."""
-    found = [(machine.name, [ratios.line for ratios in parts(machine)]) for machine in of]
+    found = [(machine.name, [ratios.line for ratios in parts(machine)]) for machine in machines()]
     texts = [(name, table(COLUMNS, rows)) for name, rows in found if rows]
     return "".join((f"\n\n**{name}**" if len(texts) > 1 else "") + text for name, text in texts)
 
@@ -281,6 +281,8 @@ def speed() -> str:
     """The README's table: one line for each way in, and all others whose mean is below 1."""
 
     def parts(machine: Machine) -> Iterator[Ratios]:
+        if not machine.whole:
+            return
         ways = [
             *models(machine),
             *training(machine),
@@ -295,7 +297,7 @@ def speed() -> str:
         named = {(ratios.what, ratios.against) for ratios in ways}
         yield from (r for r in every(machine) if float(r.mean) < 1 and (r.what, r.against) not in named)
 
-    return _close(_by_machine(parts, whole_machines()))
+    return _close(_by_machine(parts))
 
 
 def _close(text: str) -> str:
@@ -305,7 +307,7 @@ def _close(text: str) -> str:
 
 def summary() -> str:
     """All of them, for the page of results."""
-    return _by_machine(every, machines())
+    return _by_machine(every)
 
 
 def without_facts() -> str:
@@ -432,10 +434,8 @@ FIGURES: Mapping[str, Callable[[], str]] = {
     "summary of results": summary,
     "pages of results": pages,
     "tables without a machine": without_facts,
-    "beside OpenVINO": lambda: _by_machine(lambda machine: models_beside(machine, "OpenVINO"), machines()),
-    "beside onnxruntime": lambda: _by_machine(
-        lambda machine: models_beside(machine, "onnxruntime"), machines()
-    ),
+    "beside OpenVINO": lambda: _by_machine(lambda machine: models_beside(machine, "OpenVINO")),
+    "beside onnxruntime": lambda: _by_machine(lambda machine: models_beside(machine, "onnxruntime")),
     "machines": names,
     "trust": trust,
     "swept versions": swept_versions,

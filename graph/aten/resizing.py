@@ -25,6 +25,11 @@ def distance(size: int, wanted: int, scale: float | None) -> np.float32:
     return np.float32(size) / np.float32(wanted)
 
 
+def by_sizes(size: int, wanted: int, scale: float | None) -> bool:
+    """Whether the coordinates of a linear resizing are those that the sizes alone give, as Interpolate has them."""
+    return size == wanted or distance(size, wanted, scale) == distance(size, wanted, None)
+
+
 def nearest_places(size: int, wanted: int, scale: float | None) -> Array:
     """Which elements torch takes as the nearest: rounded in single precision, so that of 2 for 82 number 41 is 0."""
     at = np.arange(wanted, dtype=np.float32) * distance(size, wanted, scale)
@@ -96,7 +101,7 @@ def _linear(
     agreeing = list(sizes(x)[2:])
     others: list[tuple[int, int, float]] = []
     for number, (size, want, factor) in enumerate(zip(sizes(x)[2:], target, factors, strict=True)):
-        if size == want or factor is None or distance(size, want, factor) == distance(size, want, None):
+        if factor is None or by_sizes(size, want, factor):
             agreeing[number] = want
         else:
             others.append((2 + number, want, factor))

@@ -36,7 +36,6 @@ class _Dynamic(Quantizing[G]):
         super().__init__(rewriting, uses, "quantize_dynamic")
         self._rows: dict[int, tuple[LogicalTensor, LogicalTensor]] = {}
         self._numbers: dict[str, LogicalTensor] = {}
-        self._integer = set[int]()
 
     def _none(self, held: LogicalTensor) -> str:
         return (
@@ -58,7 +57,7 @@ class _Dynamic(Quantizing[G]):
         held = r.constant(r.beside(tensor, DataType.s8, DataType.s8.value), found.values)
         scales = found.scales.reshape(-1).tolist()
         name = r.beside(tensor, DataType.f32, "columns").name
-        made = r.op(
+        return r.op(
             "Dequantize",
             [held],
             LogicalTensor(r.new_id(), DataType.f32, seen.shape, name=name),
@@ -67,11 +66,11 @@ class _Dynamic(Quantizing[G]):
             scales=scales,
             zps=[0] * len(scales),
         )
-        self._integer.add(made.id)
-        return made
 
     def _add(self, op: Op, inputs: Sequence[LogicalTensor]) -> None:
-        if op.id not in self._uses or inputs[1].id not in self._integer:
+        if [t.id for t in inputs] == [
+            t.id for t in op.inputs
+        ]:  # its weights stay as they are, or it has none
             super()._add(op, inputs)
             return
         values, scales = self._activations(inputs[0])

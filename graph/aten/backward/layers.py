@@ -16,7 +16,7 @@ from ...importing.layers import nearest_agrees
 from ...importing.tables import Entries
 from ...importing.translation import Translation, Unmapped, Value, dtype_of, shape_of, sizes
 from ..layers import redivided, spread
-from ..resizing import distance, nearest_places
+from ..resizing import by_sizes, nearest_places
 from ..schema import Translate
 
 OPS = Entries[Translate]("aten.")
@@ -185,13 +185,10 @@ def _resized(
     for (old, new), scale in zip(pairs, scales, strict=False):
         if mode == "nearest":
             places = nearest_places(old, new, scale).tolist()
-            if places != list(range(new)) if old == new else not nearest_agrees(old, new, places):
+            agrees = places == list(range(new)) if old == new else nearest_agrees(old, new, places)
+            if not agrees:
                 raise Unmapped(f"nearest elements of {old} for {new}, which are others in Interpolate")
-        elif (
-            old != new
-            and coordinates != "align_corners"
-            and distance(old, new, scale) != distance(old, new, None)
-        ):
+        elif coordinates != "align_corners" and not by_sizes(old, new, scale):
             raise Unmapped(f"a resizing by {scale} from {old} elements, which leaves a part of one")
     if all(old == new for old, new in pairs):
         return gradient
