@@ -225,6 +225,19 @@ def cut(links: Sequence[Link], count: int) -> list[Link]:
     return cut(links, last)
 
 
+def shortened(links: Sequence[Link]) -> list[list[Link]]:
+    """A chain and all shorter ones that fit a primitive, the longest first.
+
+    What was rounded ends in integers, or before the rounding: kernels for real numbers alone make no integers.
+    """
+    found: list[list[Link]] = []
+    for count in range(len(links), -1, -1):
+        found.append(cut(links, count))
+        if all(one.rounding is None for one in links[:count]):
+            found.append(list(links[:count]))
+    return sorted((one for n, one in enumerate(found) if one not in found[:n]), key=len, reverse=True)
+
+
 def in_integers(links: Sequence[Link]) -> list[Link] | None:
     """The same with integers as the result; None where it does not end with those made real again."""
     last = links[-1].rounding if links else None

@@ -16,7 +16,7 @@ from ..plan.unfit import NoKernel, Unfit
 from .as_views import MOVES, is_part
 from .decompression import forms_of, may_decompress
 from .fusions import REFUSALS
-from .links import BINARY, Link, chain, cut, in_integers, rounds_to_halves
+from .links import BINARY, Link, chain, cut, in_integers, rounds_to_halves, shortened
 from .lowering import Lowered, Lowering, why_not
 from .matching import Refusal
 from .on_host import on_host
@@ -176,8 +176,7 @@ class Walk:
 
     def _attempts(self, op: Op, how: Lowered, links: Sequence[Link], ways: Sequence[Way]) -> bool:
         """Lowers an op in the first way that fits, with as many links as fit it."""
-        shorter = {len(one): one for one in (cut(links, count) for count in range(len(links) + 1))}
-        chains = [shorter[length] for length in sorted(shorter, reverse=True)]
+        chains = shortened(links)
         each = [one for real in chains for one in (real, in_integers(real)) if one is not None]
         return any(self._attempt(op, how, one, way) for way in ways for one in each if _rounds(way, one))
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence, Set
 
 from attrs import evolve
 
@@ -24,6 +25,9 @@ from .work import reorder_work
 FLOATS = frozenset({DataType.f32, DataType.bf16, DataType.f16})
 """Types between which steps on the host convert."""
 
+FEW = 256
+"""Elements of bf16 that the library's reference loop, at 40 ns each, copies before a step on the host has begun."""
+
 
 def _lie_alike(first: MemoryDesc, second: MemoryDesc) -> bool:
     """Whether each element of one has the place of the same element of the other; both are plain and of one shape.
@@ -34,6 +38,11 @@ def _lie_alike(first: MemoryDesc, second: MemoryDesc) -> bool:
         d == 1 or a == b
         for d, a, b in zip(first.shape, first.strides or (), second.strides or (), strict=True)
     )
+
+
+def _are_halves(types: Set[DataType]) -> bool:
+    """Whether bf16 or f16 is copied, as it is or to another type of those."""
+    return types <= FLOATS and types != {DataType.f32}
 
 
 class Emitter:
@@ -139,8 +148,8 @@ class Emitter:
         choice = self._chooser.reorder(source.desc, target.desc)
         one_by_one = choice.desc is None or choice.desc.implementation.startswith("simple")
         types = {source.desc.data_type, target.desc.data_type}
-        converts_halves = DataType.f16 in types and len(types) > 1
-        if one_by_one and (converts_halves or choice.passed_over) and self._otherwise(what, source, target):
+        halves = _are_halves(types) and (DataType.f16 in types or math.prod(source.desc.shape) >= FEW)
+        if one_by_one and (halves or choice.passed_over) and self._otherwise(what, source, target):
             return
         if choice.desc is None:
             raise Unfit(
@@ -150,7 +159,7 @@ class Emitter:
         self.steps.append(copy_step(what, choice.desc, source, target))
 
     def _otherwise(self, what: str, source: Buffer, target: Buffer) -> bool:
-        """From or to f16, and into gaps, on the host: many times faster than the library does it element by element.
+        """Halves, and into gaps, on the host: many times faster than the library does it element by element.
 
         Another layout, plain or blocked, and the other half are reached through a plain copy in the other type, or in
         f32, and gaps through a dense copy.
@@ -162,9 +171,9 @@ class Emitter:
         if types[0] is types[1] and plain:
             self._cast(what, source, target)
             return True
-        short, other = (source, target) if types[0] is DataType.f16 else (target, source)
+        short, other = (target, source) if types[0] is DataType.f32 else (source, target)
         strides = short.desc.strides
-        if DataType.f16 in types and strides is not None and set(types) <= FLOATS:
+        if strides is not None and _are_halves({*types}):
             dense = not short.desc.has_gaps
             alike = plain and _lie_alike(source.desc, target.desc)
             wide = self._widened(what, source) if short is source and not (alike and dense) else None
@@ -174,7 +183,7 @@ class Emitter:
             if DataType.f32 in types and plain and (alike or not dense):
                 self._cast(what, source, target)
                 return True
-            between = DataType.f32 if DataType.bf16 in types else other.desc.data_type
+            between = other.desc.data_type if DataType.f32 in types else DataType.f32
             staged = self._layouts.temporary(short.desc.shape, between, strides if dense else None)
         elif target.desc.strides is not None:
             staged = self._layouts.temporary(target.desc.shape, types[1])
@@ -210,7 +219,10 @@ class Emitter:
         seen = tuple(array for array in flat if array is not None) if same_order else tuple(arrays)
         code = self._chooser.engine.machine_code
         converts = source.desc.data_type is not target.desc.data_type
-        by = half.name(code) if same_order and converts else "numpy"
+        code_converts = (
+            same_order and converts and DataType.bf16 not in (source.desc.data_type, target.desc.data_type)
+        )
+        by = half.name(code) if code_converts else "numpy"
         cast = half.cast if code else half.cast_without_code
         arguments = ((0, source), (1, target))
         self.steps.append(

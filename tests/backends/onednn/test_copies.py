@@ -1,9 +1,12 @@
 """Copies between layouts and types, with scales and zero points: what the library gets wrong must not show."""
 
+import os
+
 import attrs
 import ml_dtypes
 import numpy as np
 import onednn_graph as og
+import processes
 import pytest
 from onednn_graph.backends.onednn.library.enumerators import Arg
 from onednn_graph.backends.onednn.library.loading import DATA_TYPES, dims
@@ -216,3 +219,34 @@ def test_a_zero_point_and_another_layout_are_two_copies_of_the_library(onednn, t
 @pytest.mark.parametrize(("shape", "strides"), [((2, 4, 1, 1), (4, 1, 4, 4)), ((1, 4, 1, 3), (12, 1, 12, 4))])
 def test_images_of_one_element_have_the_strides_of_channels_that_are_last(onednn, shape, strides):
     assert Layouts(NativeEngine().lib).channels_last(shape, DataType.f32).strides == strides
+
+
+HALVES = """
+import json
+import ml_dtypes
+import numpy as np
+import onednn_graph as og
+
+bits = np.random.default_rng(0).integers(0, 2**32, (8, 40, 30), np.uint32)
+x = bits.view(np.float32)
+x = np.where(np.isfinite(x), x, np.float32(1))
+graph = og.Graph()
+cast = graph.type_cast(graph.input("x", "f32", x.shape), output_type="bf16", name="bf16")
+moved = graph.static_transpose(cast, order=[2, 0, 1])
+graph.output(graph.static_reshape(moved, shape=[240, 40], special_zero=False), name="moved")
+graph.type_cast(graph.input("h", "bf16", x.shape), output_type="f32", name="wide")
+model = graph.compile()
+h = x.astype(ml_dtypes.bfloat16)
+with og.profile() as profile:
+    got = model({"x": x, "h": h})
+want = {"moved": h.transpose(2, 0, 1).reshape(240, 40), "wide": h.astype(np.float32)}
+right = [np.array_equal(got[n].view("u%d" % w.itemsize), w.view("u%d" % w.itemsize)) for n, w in want.items()]
+print(json.dumps([right, str(profile)]))
+"""
+
+
+def test_halves_are_not_copied_one_by_one_where_the_cpu_has_none(onednn):
+    """The library's reference loop takes 40 ns for each element, NumPy less than one."""
+    right, profile = processes.printed(HALVES, env={**os.environ, "ONEDNN_MAX_CPU_ISA": "AVX2"})
+    assert right == [True, True]
+    assert "simple" not in profile, profile

@@ -349,6 +349,8 @@ def check(name, dtype, isa, copies):
     steps, found = split(explanation)
     assert tuple(step for step in steps if step not in LOOKS) == ROWS[name].steps, text
     names = [one for one in explanation.implementations if one.rpartition(" (")[0] not in LOOKS]
+    if not has_isa("avx512_core"):  # the library's copies to and from bf16 are a reference loop there
+        names = [one for one in names if not one.startswith("convert ")]
     assert not any("numpy" in one or "(ref" in one for one in names), text
     assert copies is None or found <= copies, text
 

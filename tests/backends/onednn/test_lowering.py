@@ -451,7 +451,7 @@ def test_threads_share_a_plan(onednn):
 @pytest.mark.parametrize(
     ("groups", "kernels"),
     [
-        pytest.param(1, {"convolution", "reorder"}, id="one primitive makes both gradients"),
+        pytest.param(1, {"convolution", "reorder", "convert"}, id="one primitive makes both gradients"),
         pytest.param(16, None, id="grouped"),
         pytest.param(32, None, id="depthwise"),
     ],
