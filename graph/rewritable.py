@@ -77,6 +77,7 @@ class Rewritable(GraphCore):
         *,
         method: Method | Literal["minmax", "percentile", "mse"] = "minmax",
         keep: Collection[str] = (),
+        reduce_range: bool = False,
     ) -> Self:
         """The same f32 graph whose convolutions and matmuls run on 8-bit integers; this one stays as it is.
 
@@ -94,6 +95,9 @@ class Rewritable(GraphCore):
                 order, or the array itself where there is one input.
             method: `minmax`; `percentile` and `mse` leave out what lies far outside, and run each feed twice.
             keep: what stays f32: names of ops, kinds, and names of tensors, or patterns of these; see `to`.
+            reduce_range: whether weights take 7 bits, -64 to 64: steps are twice as coarse, and CPUs without VNNI,
+                whose sums of two products saturate at 16 bits, multiply such integers by u8, where they would compute
+                in f32. (ONNX Runtime's word for the same.)
 
         Returns:
             A graph with the same inputs and outputs that is not finalized.
@@ -105,7 +109,7 @@ class Rewritable(GraphCore):
         """
         from .precision.quantization import quantize
 
-        return quantize(self, calibration_feeds, method=method, keep=keep)
+        return quantize(self, calibration_feeds, method=method, keep=keep, reduce_range=reduce_range)
 
     def quantize_weights(
         self,

@@ -55,6 +55,13 @@ def convert(
             "in front for many examples; once for each file."
         ),
     ] = None,
+    reduce_range: Annotated[
+        bool,
+        typer.Option(
+            "--reduce-range",
+            help="For --to int8: weights of 7 bits, which CPUs without VNNI multiply as integers.",
+        ),
+    ] = False,
     shapes: Annotated[
         list[str] | None,
         typer.Option(
@@ -82,12 +89,16 @@ def convert(
         )
     if data and to != Numbers.int8:
         raise ArgumentError("--data is for --to int8, whose ranges it shows; leave it out, or ask for int8")
+    if reduce_range and to != Numbers.int8:
+        raise ArgumentError(
+            "--reduce-range is for --to int8, whose weights it makes; leave it out, or ask for int8"
+        )
     with working(f"converting {file}"):
         graph = _graph(file, shapes or ())
         if to == Numbers.bf16:
             graph = graph.to("bf16")
         elif to == Numbers.int8:
-            graph = graph.quantize_static(_feeds(graph, data or ()))
+            graph = graph.quantize_static(_feeds(graph, data or ()), reduce_range=reduce_range)
         elif to == Numbers.dynamic:
             graph = graph.quantize_dynamic()
         if suffix == Form.onnx:

@@ -43,6 +43,7 @@ class CompileRequest:
         values: values of shape operands, by tensor id.
         forced: whether the user wants this backend only, so that a slow kernel is better than none.
         options: the user's.
+        narrow: ids of inputs of s8 whose content is known, and takes 7 bits; see `in_seven_bits`.
         version: grows when the content of an input of property_type constant has changed in its place, as that of a
             parameter does; None where none can.
     """
@@ -56,6 +57,7 @@ class CompileRequest:
     forced: bool
     options: CompileOptions
     described: tuple[LogicalTensor, ...] = ()
+    narrow: frozenset[int] = frozenset()
     version: Callable[[], int] | None = None
 
 

@@ -136,7 +136,9 @@ class CompiledPartition:
             inputs = checked_inputs(self.partition, shaped)
         part = self.partition
         built = specialise(part, inputs, self._declared_outputs, self.engine, by_id, self._options)
-        arguments = Arguments(built.executable, part.ops, self.engine, part.constants, part.in_place)
+        arguments = Arguments(
+            built.executable, part.ops, self.engine, part.constants, part.in_place, part.narrow
+        )
         return Specialised(arguments, built)
 
     def _specialise_anew(self, key: Specialisation) -> Specialised:

@@ -108,6 +108,7 @@ def dumps(problem: Problem) -> str:
         "engine": {"machine_code": request.engine.machine_code, "threads": request.engine.threads},
         "options": {name: value for name, value in options.again().items() if name not in UNTOLD},
         "choices": {"fixed": options.choices.fixed, "settled": options.choices.settled},
+        "narrow": sorted(request.narrow),
         "values": {str(number): list(sizes) for number, sizes in request.values.items()},
         "plan": dict(problem.plan),
     }
@@ -156,6 +157,7 @@ def loads(text: str, source: str = "<problem>") -> Problem:
                 **told["options"], choices=Choices(settled, fixed=bool(told["choices"]["fixed"]))
             ),
             described=inputs,
+            narrow=frozenset(map(int, told.get("narrow", ()))),
         )
         return Problem(
             request=request,

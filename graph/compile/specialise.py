@@ -67,6 +67,7 @@ def specialise(
         forced=subgraph.forced,
         options=options,
         described=inputs,
+        narrow=subgraph.narrow,
         version=subgraph.version if subgraph.steady else None,
     )
     claimed = BACKENDS.get(subgraph.backend)

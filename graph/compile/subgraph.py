@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ..runtime.arrays import Array
+from ..runtime.arrays import Array, in_seven_bits
+from ..runtime.cached import cached
 from ..runtime.parameter import Parameter
 from .partitioner import Claim
 from .partitioning import Partitioning
@@ -67,6 +68,11 @@ class Subgraph:
     def shape_operands(self) -> tuple[int, ...]:
         """Ids of the input ports whose values decide shapes."""
         return tuple(self._shape_operands)
+
+    @cached
+    def narrow(self) -> frozenset[int]:
+        """Ids of the constants that take 7 of their 8 bits; what is given in their place must, too."""
+        return frozenset(number for number, array in self.constants.items() if in_seven_bits(array))
 
     @property
     def new_outputs(self) -> frozenset[int]:

@@ -15,7 +15,7 @@ from ..model.logical_tensor import LogicalTensor, PropertyType, evolve_tensor, l
 from ..model.op import Op
 from ..runtime.arrays import Array
 from .placement import KNOWN, SCALING, IntegerPlacement, Weights, constant_ops, place
-from .ranges import LEAST, LEVELS, Method, Observed, Scale, observe, scale_of
+from .ranges import LEAST, LEVELS, SEVEN_BITS, Method, Observed, Scale, observe, scale_of
 from .rates import tell_if_slow
 from .rewriting import Rewriting, frozen_parameters, kept
 
@@ -29,6 +29,7 @@ def quantize(
     *,
     method: Method | str = Method.minmax,
     keep: Collection[str] = (),
+    reduce_range: bool = False,
 ) -> G:
     """See `Graph.quantize_static`."""
     chosen = parse_enum(Method, method, "method")
@@ -50,8 +51,9 @@ def quantize(
     ]
     seen, values = observe(frozen_parameters(inferred), calibration_feeds, looked_at, computed, chosen)
     scales = _scales(rewriting, placement, seen, chosen)
-    made = _Quantizing(rewriting, placement, scales, {**rewriting.arrays, **values}, keep).done()
-    if placement.groups:
+    most = SEVEN_BITS if reduce_range else LEVELS[DataType.s8][1]
+    made = _Quantizing(rewriting, placement, scales, {**rewriting.arrays, **values}, keep, most).done()
+    if placement.groups and not reduce_range:
         tell_if_slow(DataType.u8)
     return made
 
@@ -100,8 +102,9 @@ class _Quantizing(Generic[G]):
         scales: Mapping[int, Scale],
         arrays: Mapping[int, Array],
         keep: Collection[str],
+        most: int,
     ) -> None:
-        self._rewriting = rewriting
+        self._rewriting, self._most = rewriting, most
         self._placement = placement
         self._scales = scales
         self._arrays = arrays
@@ -194,7 +197,9 @@ class _Quantizing(Generic[G]):
         key = weights.tensor.id, weights.axis
         if key not in self._weights:
             r, tensor = self._rewriting, weights.tensor
-            integers, scales = rounded_weights(self._arrays[tensor.id], weights.axis, label(tensor))
+            integers, scales = rounded_weights(
+                self._arrays[tensor.id], weights.axis, label(tensor), self._most
+            )
             beside = r.beside(tensor, DataType.s8, "s8")
             held = r.constant(evolve_tensor(beside, property_type=PropertyType.constant), integers)
             how: dict[str, object] = {"scales": [float(s) for s in scales], "zps": [0] * len(scales)}
@@ -209,8 +214,8 @@ def _attributes(scale: Scale) -> dict[str, object]:
     return {"scales": [scale.scale], "zps": [scale.zero_point]}
 
 
-def rounded_weights(array: Array, axis: int | None, name: str) -> tuple[Array, Array]:
-    """s8 integers, and the scale of each slice along an axis, or of all.
+def rounded_weights(array: Array, axis: int | None, name: str, most: int = 127) -> tuple[Array, Array]:
+    """s8 integers up to `most`, and the scale of each slice along an axis, or of all.
 
     Raises:
         ArgumentError: a number that is none, or infinite.
@@ -221,6 +226,6 @@ def rounded_weights(array: Array, axis: int | None, name: str) -> tuple[Array, A
         )
     others = None if axis is None else tuple(a for a in range(array.ndim) if a != axis)
     largest = np.abs(array).max(axis=others, keepdims=True, initial=0.0)
-    steps = (largest / LEVELS[DataType.s8][1]).astype(np.float32)
+    steps = (largest / most).astype(np.float32)
     steps[steps < LEAST] = 1.0
     return np.rint(array / steps).astype(np.int8), steps.reshape(-1)

@@ -6,7 +6,7 @@ that does not is computed aside and copied back. What can't be right is refused 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import cast
 
 import numpy as np
@@ -17,7 +17,7 @@ from ...ops.values import format_value
 from ..model.logical_tensor import LayoutType, LogicalTensor, as_plain, format_shape
 from ..model.numpy_types import itemsize
 from ..model.op import Op, PortName, port_names
-from .arrays import Array, as_array, begins_at_a_line, numpy_type, pinned
+from .arrays import Array, as_array, begins_at_a_line, in_seven_bits, numpy_type, pinned
 from .direct import DirectCall, PlainPort
 from .engine import Engine
 from .executable import Executable, Settling
@@ -33,9 +33,14 @@ class _Port:
     """One tensor of an executable, with what checking an array needs."""
 
     def __init__(
-        self, tensor: LogicalTensor, name: PortName, engine: Engine, constant: Array | None = None
+        self,
+        tensor: LogicalTensor,
+        name: PortName,
+        engine: Engine,
+        constant: Array | None = None,
+        narrow: bool = False,
     ) -> None:
-        self.tensor = tensor
+        self.tensor, self._narrow = tensor, narrow
         self.what = f"{name}, {tensor},"
         opaque = tensor.layout_type is LayoutType.opaque
         self.layout = engine.layouts.of(tensor, self.what) if opaque else None
@@ -95,6 +100,11 @@ class _Port:
         array = plain_array(value, self.what)
         if array.shape != self.shape or array.dtype != self.dtype:
             check_array(array, self.plain, self.what)
+        if self._narrow and not in_seven_bits(array):
+            raise ArgumentError(
+                f"{self.what} must have integers from -64 to 64, as those that the graph holds, for which its kernel "
+                f"was chosen, got {array.min()} to {array.max()}; build a graph that holds these"
+            )
         return array
 
     def _bytes_of(self, value: object, layout: LayoutHandle) -> Array:
@@ -139,6 +149,7 @@ class Arguments:
         constants: what the graph holds for inputs, by tensor id.
         in_place: memory of the graph's that outputs are written to, by tensor id, row-major. It may be that of an
             input: whoever gives it knows that the executable reads each element before it writes there.
+        narrow: ids of inputs that are constants of 7 bits, for which alone kernels may have been chosen.
     """
 
     def __init__(
@@ -148,12 +159,15 @@ class Arguments:
         engine: Engine,
         constants: Mapping[int, Array],
         in_place: Mapping[int, Array] | None = None,
+        narrow: Collection[int] = (),
     ) -> None:
         self.executable = executable
         self._ops = ops
         self._engine = engine
         names = port_names(ops, (*executable.inputs, *executable.outputs))
-        self._inputs = [_Port(t, names[t.id], engine, constants.get(t.id)) for t in executable.inputs]
+        self._inputs = [
+            _Port(t, names[t.id], engine, constants.get(t.id), t.id in narrow) for t in executable.inputs
+        ]
         self._outputs = [_Port(t, names[t.id], engine) for t in executable.outputs]
         self._in_place = [(in_place or {}).get(t.id) for t in executable.outputs]
         self._all_new = not in_place

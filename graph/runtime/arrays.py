@@ -311,6 +311,15 @@ def uninitialised(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     return aligned_bytes(nbytes).view(dtype).reshape(shape)
 
 
+def in_seven_bits(array: Array) -> bool:
+    """Whether it is of s8 and has -64 to 64 alone: the sum of two products of such and of u8 fits 16 bits.
+
+    (2 · 64 · 255 = 32,640.) CPUs without VNNI add up two products in 16 bits, and quantisers leave a bit out for them,
+    which is called `reduce_range`.
+    """
+    return array.dtype == np.int8 and array.size > 0 and bool(array.min() >= -64 and array.max() <= 64)
+
+
 def begins_at_a_line(array: Array) -> bool:
     """Whether it is small, or begins at a cache line."""
     return array.nbytes < LARGE or address(array) % ALIGNMENT == 0

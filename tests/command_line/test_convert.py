@@ -49,6 +49,14 @@ def test_to_int8(file, tmp_path, examples):
     np.testing.assert_allclose(result(tmp_path / "small.onnx"), np.maximum(X @ W, 0), atol=0.3)
 
 
+def test_to_int8_with_weights_of_seven_bits(file, tmp_path):
+    np.savez(tmp_path / "data.npz", x=X)
+    small = tmp_path / "small.json"
+    call("convert", file, "-o", small, "--to", "int8", "--reduce-range", "--data", tmp_path / "data.npz")
+    assert np.abs(og.Graph.load(small).constants["w.s8"].astype(int)).max() == 64
+    np.testing.assert_allclose(result(small), np.maximum(X @ W, 0), atol=0.5)
+
+
 def test_to_int8_without_examples(file, tmp_path):
     call("convert", file, "-o", tmp_path / "small.json", "--to", "int8-dynamic")
     assert og.Graph.load(tmp_path / "small.json").constants["w.s8"].dtype == np.int8
@@ -113,6 +121,7 @@ def test_sizes_that_must_be_given(tmp_path):
         (["-o", "graph.txt"], 2, "convert writes .json and .onnx files, got 'graph.txt'"),
         (["-o", "a.onnx", "--to", "int8"], 2, "needs examples, by which it sees the range of each tensor"),
         (["-o", "a.onnx", "--data", "x.npz"], 2, "--data is for --to int8"),
+        (["-o", "a.onnx", "--to", "bf16", "--reduce-range"], 2, "--reduce-range is for --to int8"),
         (["-o", "a.onnx", "--to", "int8", "--data", "x.npz"], 2, "lacks an array for input 'x'; it has none"),
         (["-o", "a.onnx", "--to", "int8", "--data", "y.npz"], 2, "in front, equally long; got x [1, 1, 2, 4]"),
     ],

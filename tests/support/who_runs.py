@@ -153,6 +153,8 @@ def _who(told: Any, data_type: str) -> Found:
     if not steps:
         return {"by": "view"}
     own = [step for step in steps if not step.host and step.implementation != "numpy"]
+    if not own:  # copies that the library would make one by one
+        return {"by": "NumPy"}
     main = [step for step in own if not step.name.startswith(COPIES)] or own
     loops = any(is_reference(part) for step in main for part in step.implementation.split("+"))
     result: Found = {
@@ -162,7 +164,7 @@ def _who(told: Any, data_type: str) -> Found:
     }
     if any(step.host for step in steps):
         result["by"] = "oneDNN and NumPy"
-    if main is not own and any(_widens(step, data_type) for step in own if step not in main):
+    if any(_widens(step, data_type) for step in steps if step.name.startswith(COPIES) and step not in main):
         result["as"] = "f32"
     return result
 

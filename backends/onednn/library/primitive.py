@@ -167,6 +167,7 @@ class PrimitiveAttributes:
         post_ops: in order.
         scales, zero_points: argument → mask of the axes along which there is one each; 0 for one in all.
         decompression: of weights that are integers where the rest is real; of libraries that have it.
+        narrow_weights: whether weights of 8 bits are known to take 7, which the library is not told.
     """
 
     def __init__(
@@ -177,8 +178,10 @@ class PrimitiveAttributes:
         scales: Mapping[int, int] | None = None,
         zero_points: Mapping[int, int] | None = None,
         decompression: Decompression | None = None,
+        narrow_weights: bool = False,
     ) -> None:
         self.lib = lib
+        self.narrow_weights = narrow_weights
         self.fpmath = fpmath
         self.post_ops = tuple(post_ops)
         self.scales, self.zero_points = dict(scales or {}), dict(zero_points or {})

@@ -103,7 +103,8 @@ class Convolved:
         def see(operand: Buffer) -> Buffer:
             return low.tensors.images(operand, self.order)
 
-        post_ops = PostOps(low, LikeResult.of(self.op.outputs[0], see, wanted))
+        narrow = self.integers is not None and self.integers[1].narrow
+        post_ops = PostOps(low, LikeResult.of(self.op.outputs[0], see, wanted), narrow_weights=narrow)
         if self.integers is not None:
             _add_scales(post_ops, self.op, *self.integers, self.geometry)
         post_ops.add_links(self.links)

@@ -25,7 +25,7 @@ class Edges:
     """
 
     def __init__(self, request: CompileRequest) -> None:
-        self._values = request.values
+        self._values, self._narrow = request.values, request.narrow
         self._inputs = {t.id: t for t in request.inputs}
         self._outputs = {t.id: t for t in request.outputs}
         self._producers = {t.id: op for op in request.ops for t in op.outputs}
@@ -76,6 +76,15 @@ class Edges:
             return declared is not None and declared.property_type is PropertyType.constant
         passed = producer.kind in CONVERSIONS or is_move(producer)
         return bool(left) and passed and all(self._is_constant(one, left - 1) for one in producer.inputs)
+
+    def is_narrow(self, tensor: LogicalTensor) -> bool:
+        """Whether the tensor is an input of s8 whose content is known to take 7 bits, or such an input moved."""
+        for _ in range(MOST_PASSED):
+            producer = self.producer(tensor)
+            if producer is None or not is_move(producer):
+                break
+            tensor = producer.inputs[0]
+        return tensor.id in self._narrow
 
     def turned_later(self, tensor: LogicalTensor) -> tuple[int, ...] | None:
         """The order of axes in which a reshape reads the tensor after transpositions; None where none does."""

@@ -42,6 +42,7 @@ class Operands:
         mixed: whether integers stand behind one factor alone, so that both are real.
         folded: whether the rows of all batches are in one axis; the factors are, `matrix` is as it was.
         packed: the weights, where they are integers in groups that the product decompresses.
+        narrow: whether the weights are 8-bit integers that are known to take 7.
     """
 
     matrix: tuple[int, ...]
@@ -53,6 +54,7 @@ class Operands:
     mixed: bool
     folded: bool = False
     packed: Packed | None = None
+    narrow: bool = False
 
     @property
     def meets_one_matrix(self) -> bool:
@@ -77,7 +79,7 @@ class Operands:
         view = OperandView(output)
         if self.folded:
             view = OperandView(output, partial(_as_rows, low, matrix=self.matrix))
-        post_ops = PostOps(low, view)
+        post_ops = PostOps(low, view, narrow_weights=self.narrow)
         for argument, (mask, values) in self.scales.items():
             post_ops.add_scales(argument, values, mask)
         for argument, value in self.zero_points.items():
@@ -200,6 +202,7 @@ def _normalised(low: Lowering, op: Op, a_shape: Sequence[int], b_shape: Sequence
         scales=scales,
         zero_points=points,
         mixed=both != any(integers),
+        narrow=both and integers[1] is not None and integers[1].narrow,
     )
 
 

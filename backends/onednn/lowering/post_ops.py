@@ -154,12 +154,16 @@ class PostOps:
         low: the lowering, which reads operands.
         view: how the primitive sees them.
         scales_result: whether it has a scale and zero point of its result; a post-op does it otherwise.
+        narrow_weights: whether weights of 8 bits are known to take 7.
     """
 
-    def __init__(self, low: Lowering, view: OperandView, *, scales_result: bool = True) -> None:
+    def __init__(
+        self, low: Lowering, view: OperandView, *, scales_result: bool = True, narrow_weights: bool = False
+    ) -> None:
         self._low = low
         self._view = view
         self._scales_result = scales_result
+        self._narrow_weights = narrow_weights
         self._chain: list[PostOp] = []
         self._operands: list[tuple[int, Buffer]] = []
         self._scales: dict[int, tuple[int, Sequence[float]]] = {}
@@ -317,7 +321,7 @@ class PostOps:
         masks = {argument: mask for argument, (mask, _) in self._scales.items()}
         how, fpmath = self._decompression or (None, None)
         points = dict.fromkeys(self._used_points, 0)
-        return self._low.chooser.attributes(self._chain, masks, points, how, fpmath)
+        return self._low.chooser.attributes(self._chain, masks, points, how, fpmath, self._narrow_weights)
 
 
 def folded(low: Lowering, op: Op) -> tuple[Buffer, Buffer]:

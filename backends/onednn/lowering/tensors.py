@@ -40,12 +40,14 @@ class Quantized:
         scales: one, or one per channel.
         axis: of the channels.
         zero_point: of all elements.
+        narrow: whether they are known to take 7 of their 8 bits.
     """
 
     buffer: Buffer
     scales: tuple[float, ...]
     axis: int
     zero_point: int
+    narrow: bool = False
 
     @property
     def largest(self) -> int:
@@ -325,7 +327,7 @@ class Tensors:
         elif len(scales) != dims[op.attributes.integer("axis")]:
             return None
         axis = op.attributes.integer("axis") % max(len(dims), 1)
-        return Quantized(self.located(source), scales, axis, zero_point)
+        return Quantized(self.located(source), scales, axis, zero_point, self._edges.is_narrow(source))
 
 
 def unknown_to_library(tensor: LogicalTensor, name: str | None = None) -> str | None:

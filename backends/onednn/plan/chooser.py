@@ -180,6 +180,7 @@ class Chooser:
         zero_points: Mapping[int, int] | None = None,
         decompression: Decompression | None = None,
         fpmath: FpmathMode | None = None,
+        narrow_weights: bool = False,
     ) -> PrimitiveAttributes:
         """Attributes of a primitive.
 
@@ -188,13 +189,16 @@ class Chooser:
             scales, zero_points: argument → mask.
             decompression: of weights.
             fpmath: what real numbers are multiplied as, if not as is allowed.
+            narrow_weights: whether weights of 8 bits are known to take 7.
 
         Raises:
             Unfit: the library has none such.
         """
         try:
             mode = self.fpmath if fpmath is None else fpmath
-            return PrimitiveAttributes(self.engine.lib, mode, post_ops, scales, zero_points, decompression)
+            return PrimitiveAttributes(
+                self.engine.lib, mode, post_ops, scales, zero_points, decompression, narrow_weights
+            )
         except LibraryError as error:
             raise Unfit(str(error)) from error
 

@@ -26,7 +26,7 @@ FLOATS = frozenset({DataType.f32, DataType.bf16, DataType.f16})
 """Types between which steps on the host convert."""
 
 FEW = 256
-"""Elements of bf16 that the library's reference loop, at 40 ns each, copies before a step on the host has begun."""
+"""Elements that the library's reference loop, at 40 ns each, copies before a step on the host has begun."""
 
 
 def _lie_alike(first: MemoryDesc, second: MemoryDesc) -> bool:
@@ -148,7 +148,8 @@ class Emitter:
         choice = self._chooser.reorder(source.desc, target.desc)
         one_by_one = choice.desc is None or choice.desc.implementation.startswith("simple")
         types = {source.desc.data_type, target.desc.data_type}
-        halves = _are_halves(types) and (DataType.f16 in types or math.prod(source.desc.shape) >= FEW)
+        converts = DataType.f16 in types and len(types) > 1
+        halves = _are_halves(types) and (converts or math.prod(source.desc.shape) >= FEW)
         if one_by_one and (halves or choice.passed_over) and self._otherwise(what, source, target):
             return
         if choice.desc is None:

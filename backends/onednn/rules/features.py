@@ -192,6 +192,11 @@ class Features:
         """Whether products of 8-bit integers are added up."""
         return self.src.data_type in INTEGERS
 
+    @property
+    def may_saturate(self) -> bool:
+        """Whether sums of two products of 8-bit integers may be beyond 16 bits, as far as is known of the weights."""
+        return not (self.src.data_type is DataType.u8 and self.attributes.narrow_weights)
+
     # --- what goes along -------------------------------------------------------------------------------
 
     @property

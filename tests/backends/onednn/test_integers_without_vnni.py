@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 
+import numpy as np
+import onednn_graph as og
 import processes
 import pytest
 from strategies import has_isa
@@ -55,6 +57,80 @@ def run(kind, residual):
 
 print(json.dumps([run(kind, residual) for kind in ("Convolution", "MatMul") for residual in (False, True)]))
 """
+
+
+NARROW = """
+import json
+import numpy as np
+import onednn_graph as og
+
+rng = np.random.default_rng(0)
+told = []
+for data_type, low, high in (("u8", -64, 64), ("u8", -65, 64), ("s8", -64, 64)):
+    for kind, shape, weights in (("Convolution", (2, 7, 7, 40), (24, 40, 3, 3)), ("MatMul", (3, 20, 70), (70, 24)),
+                                 ("turned", (3, 20, 70), (24, 70)), ("grouped", (1, 6, 6, 8), (8, 1, 3, 3))):
+        for point in (0, 100):
+            graph = og.Graph()
+            ends = (0, 255) if data_type == "u8" else (-128, 127)
+            x = rng.choice(ends, shape).astype(data_type.replace("s", "int").replace("u", "uint"))
+            w = rng.choice([low, high], weights).astype(np.int8)
+            real = graph.dequantize(graph.input("x", data_type, shape), scales=[0.5], zps=[point])
+            held = graph.constant(w, name="w")
+            factor = graph.dequantize(held, scales=[0.25], zps=[0])
+            centred = x.astype(np.int64) - point
+            if kind in ("Convolution", "grouped"):
+                groups = 8 if kind == "grouped" else 1
+                y = graph.convolution(real, factor, strides=[1, 1], pads_begin=[1, 1], pads_end=[1, 1],
+                                      dilations=[1, 1], groups=groups, data_format="NXC", weights_format="OIX")
+                padded = np.pad(centred, ((0, 0), (1, 1), (1, 1), (0, 0)))
+                size = shape[1]
+                want = sum(
+                    padded[:, i : i + size, j : j + size] * w[:, 0, i, j].astype(np.int64) if groups > 1
+                    else padded[:, i : i + size, j : j + size] @ w[:, :, i, j].T.astype(np.int64)
+                    for i in range(3) for j in range(3)
+                )
+            else:
+                y = graph.matmul(real, factor, transpose_b=kind == "turned")
+                want = centred @ (w.T if kind == "turned" else w).astype(np.int64)
+            graph.output(y, name="y")
+            model = graph.compile()
+            got = model(x=x)["y"]
+            sources = {s.name: s.layout for e in model.explain().values() for s in e.steps if not s.prepared}
+            told.append([f"{data_type} {low} {kind} {point}", bool(np.array_equal(got, want * 0.125)),
+                         any("dequantize" in name for name in sources)])
+print(json.dumps(told))
+"""
+
+
+@pytest.mark.parametrize("isa", ["sse41", "avx2", "avx512_core"])
+def test_weights_of_seven_bits_are_multiplied_as_integers(onednn, isa):
+    """Where the data is u8; all else could saturate, and is made real first."""
+    if not has_isa(isa):
+        pytest.skip(f"this CPU has no {isa}")
+    for name, right, made_real in processes.printed(
+        NARROW, env={**os.environ, "ONEDNN_MAX_CPU_ISA": isa.upper()}
+    ):
+        assert right, name
+        assert made_real != name.startswith("u8 -64 "), name
+
+
+def test_other_weights_than_those_that_it_was_compiled_for_are_refused(onednn):
+    graph = og.Graph()
+    x = graph.dequantize(graph.input("x", "u8", [2, 4]), scales=[1.0], zps=[0])
+    w = graph.constant(np.full((4, 3), 64, np.int8), name="w")
+    graph.output(graph.matmul(x, graph.dequantize(w, scales=[1.0], zps=[0])), name="y")
+    graph.finalize()
+    (partition,) = [p for p in graph.get_partitions() if "MatMul" in p.label]
+    compiled = partition.compile()
+    data, place = np.full((2, 4), 255, np.uint8), [t.name for t in partition.input_ports].index("w")
+    given = [data, data]
+    for weights in (None, np.full((4, 3), -64, np.int8)):
+        given[place] = weights
+        (y,) = compiled.execute(None, given)
+        np.testing.assert_array_equal(y, np.full((2, 3), 255 * 4 * (64 if weights is None else -64)))
+    given[place] = np.full((4, 3), 65, np.int8)
+    with pytest.raises(og.errors.ArgumentError, match=r"'w'.*from -64 to 64.*got 65 to 65"):
+        compiled.execute(None, given)
 
 
 @pytest.mark.parametrize("isa", ["sse41", "avx2", "avx512_core"])

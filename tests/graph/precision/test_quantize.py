@@ -174,6 +174,22 @@ def test_a_product_of_two_activations():
 # --- what rounding may do -----------------------------------------------------------------------------------
 
 
+def test_weights_of_seven_bits_are_the_nearest_of_their_steps():
+    rng = np.random.default_rng(0)
+    graph = og.Graph()
+    w = rng.standard_normal((32, 24)).astype(np.float32)
+    x = graph.input("x", "f32", [6, 32])
+    graph.matmul(x, graph.constant(w, name="w"), name="y")
+    data = rng.standard_normal((6, 32)).astype(np.float32)
+    quantized = graph.quantize_static([data], reduce_range=True)
+    held = quantized.constants["w.s8"]
+    steps = (np.abs(w).max(axis=0) / 64).astype(np.float32)
+    np.testing.assert_array_equal(held, np.rint(w / steps))
+    assert set(np.abs(held.astype(int)).max(axis=0)) == {64}
+    expected = quantized.compile(backend="numpy")(data)["y"]
+    np.testing.assert_allclose(quantized.compile()(data)["y"], expected, rtol=1e-5, atol=1e-5)
+
+
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize("method", ["minmax", "percentile", "mse"])
 def test_two_layers_within_half_steps(seed, method):
