@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from ..model.logical_tensor import PropertyType
 from ..runtime.arrays import Array, in_seven_bits
 from ..runtime.cached import cached
 from ..runtime.parameter import Parameter
@@ -71,8 +72,17 @@ class Subgraph:
 
     @cached
     def narrow(self) -> frozenset[int]:
-        """Ids of the constants that take 7 of their 8 bits; what is given in their place must, too."""
-        return frozenset(number for number, array in self.constants.items() if in_seven_bits(array))
+        """Ids of the constants that take 7 of their 8 bits; what is given in their place must, too.
+
+        Parameters are none: others may be set at any time.
+        """
+        return frozenset(
+            t.id
+            for t in self.input_ports
+            if t.property_type is PropertyType.constant
+            and t.id in self.constants
+            and in_seven_bits(self.constants[t.id])
+        )
 
     @property
     def new_outputs(self) -> frozenset[int]:

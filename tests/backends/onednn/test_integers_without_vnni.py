@@ -114,6 +114,17 @@ def test_weights_of_seven_bits_are_multiplied_as_integers(onednn, isa):
         assert made_real != name.startswith("u8 -64 "), name
 
 
+def test_parameters_of_seven_bits_may_become_others(onednn):
+    graph = og.Graph()
+    x = graph.dequantize(graph.input("x", "u8", [2, 4]), scales=[1.0], zps=[0])
+    w = graph.parameter(np.full((4, 3), 64, np.int8), name="w")
+    graph.output(graph.matmul(x, graph.dequantize(w, scales=[1.0], zps=[0])), name="y")
+    model, data = graph.compile(), np.full((2, 4), 255, np.uint8)
+    for value in (64, 127, -128):
+        model.state["w"] = np.full((4, 3), value, np.int8)
+        np.testing.assert_array_equal(model(data)["y"], np.full((2, 3), 255 * 4 * value))
+
+
 def test_other_weights_than_those_that_it_was_compiled_for_are_refused(onednn):
     graph = og.Graph()
     x = graph.dequantize(graph.input("x", "u8", [2, 4]), scales=[1.0], zps=[0])
