@@ -23,7 +23,7 @@ from ...ops.data_types import DataType
 from .library.loading import Library, load
 from .tuning_cache import remember, remembered
 
-FORMAT = 1
+FORMAT = 2
 """Of what is remembered; raised when it is measured otherwise."""
 ROWS, INNER, COLUMNS = 256, 1024, 1024
 ROUNDS = 7
