@@ -23,8 +23,11 @@ OPS = Entries[Translate]()
 """ONNX op → its translation."""
 
 F32, S32 = np.dtype(np.float32), np.dtype(np.int32)
+EIGHT_BITS = (np.dtype(np.uint8), np.dtype(np.int8))
 LARGEST = 255
 """An 8-bit integer less its zero point."""
+WIDTH = 256
+"""How many 8-bit integers there are: sums with weights of one sign are bounded by it, with both by the larger bound."""
 EXACT = 1 << 24
 """Sums up to which f32 has all integers."""
 PARTS = 64
@@ -48,6 +51,10 @@ def _dynamically_quantized(t: Translation, node: Node) -> Sequence[Value]:
 
 @OPS.enter("MatMulInteger")
 def _integer_product(t: Translation, node: Node) -> Value:
+    weights, zero = _signed(node[1], node.optional(3)), node.optional(2)
+    of_matrices = zero is None or len(shape_of(zero)) < 2 or (weights is not None and weights.ndim > 1)
+    if weights is not None and of_matrices and dtype_of(node[0]) in EIGHT_BITS and shape_of(node[0]):
+        return _product_with_weights(t, node[0], zero, weights)
     a, b = (_from_zero(t, node[place], node.optional(2 + place), place == 0) for place in (0, 1))
     if not shape_of(a) or not shape_of(b):
         raise Unmapped("a product with a scalar")
@@ -61,6 +68,46 @@ def _integer_product(t: Translation, node: Node) -> Value:
     if total is None:
         raise Unmapped("a product over no elements")
     return total
+
+
+def _product_with_weights(t: Translation, x: Value, zero: Value | None, weights: Array) -> Value:
+    """A product with constant weights as kernels of integers make it: (x − z) · w = x · w − z · Σ w, all of it exact.
+
+    Args:
+        zero: of x, if any; where it is known, x is read with it.
+    """
+    known = 0
+    if isinstance(zero, np.ndarray) and (zero.size == 1 or not zero.any()):
+        known, zero = int(zero.reshape(-1)[0]), None
+    real = t.op("Dequantize", x, scales=[1.0], zps=[known])
+    axis = max(weights.ndim - 2, 0)
+    parts = _parts(weights, axis)
+    total: Value | None = None
+    for start, stop in parts:
+        first = real if len(parts) == 1 else cut(t, real, len(shape_of(real)) - 1, start, stop)
+        part = np.ascontiguousarray(weights.take(range(start, stop), axis))
+        made = matmul(t, first, t.op("Dequantize", part, scales=[1.0], zps=[0]))
+        if zero is not None:
+            points = cast(t, _beside(t, zero, rows=part.ndim > 1), F32)
+            sums = part.sum(axis, keepdims=part.ndim > 1, dtype=np.int64).astype(F32)
+            if len(shape_of(real)) == 1 and part.ndim > 1:
+                sums = sums.squeeze(axis)  # as the product is of a vector
+            made = binary(t, "Subtract", made, binary(t, "Multiply", points, sums))
+        made = cast(t, made, S32)
+        total = made if total is None else binary(t, "Add", total, made)
+    if total is None:
+        raise Unmapped("a product over no elements")
+    return total
+
+
+def _signed(weights: Value, zero: Value | None) -> Array | None:
+    """Constant weights less their zero points, as s8; None where they are no such."""
+    if not isinstance(weights, np.ndarray) or weights.dtype not in EIGHT_BITS or weights.ndim == 0:
+        return None
+    if zero is not None and not isinstance(zero, np.ndarray):
+        return None
+    real: Array = weights.astype(np.int16) - (0 if zero is None else zero.astype(np.int16))
+    return real.astype(np.int8) if real.size and real.min() >= -128 and real.max() <= 127 else None
 
 
 @OPS.enter("ConvInteger")
@@ -87,18 +134,22 @@ def _integer_convolution(t: Translation, node: Node) -> Value:
 
 def _from_zero(t: Translation, x: Value, zero: Value | None, rows: bool) -> Value:
     """8-bit integers less their zero points, which may be one for each row or column, in f32."""
-    if dtype_of(x) not in (np.dtype(np.uint8), np.dtype(np.int8)):
+    if dtype_of(x) not in EIGHT_BITS:
         raise Unmapped(f"a tensor of {dtype_of(x)}; s8 and u8 can be done")
     wide = cast(t, x, F32)
     if zero is None or (isinstance(zero, np.ndarray) and not zero.any()):
         return wide
-    if len(shape_of(zero)) == 1:
-        zero = reshape(
-            t, zero, (-1, 1) if rows and sizes(zero)[0] > 1 else (-1,) if sizes(zero)[0] > 1 else ()
-        )
+    zero = _beside(t, zero, rows=rows)
     if isinstance(wide, np.ndarray) and isinstance(zero, np.ndarray):
         return wide - zero.astype(F32)
     return binary(t, "Subtract", wide, cast(t, zero, F32))
+
+
+def _beside(t: Translation, zero: Value, *, rows: bool) -> Value:
+    """Zero points, one or one for each row or column, as they broadcast to what they are of."""
+    if len(shape_of(zero)) != 1:
+        return zero
+    return reshape(t, zero, (-1, 1) if rows and sizes(zero)[0] > 1 else (-1,) if sizes(zero)[0] > 1 else ())
 
 
 def _parts(weight: Value, axis: int) -> list[tuple[int, int]]:
@@ -108,8 +159,9 @@ def _parts(weight: Value, axis: int) -> list[tuple[int, int]]:
     if isinstance(weight, np.ndarray):
         # The sums of each output's weights: one for each column of a matrix, or each output channel.
         taps = tuple(a for a in others if a > 1) if axis == 1 and weight.ndim > 2 else ()
-        grown = np.cumsum(np.abs(weight).sum(taps, keepdims=True), axis, dtype=np.float64)
-        reach = np.moveaxis(grown, axis, -1).reshape(-1, size)
+        wide = weight.astype(np.float64)
+        signs = (np.cumsum(np.maximum(one, 0).sum(taps, keepdims=True), axis) for one in (wide, -wide))
+        reach = np.concatenate([np.moveaxis(grown, axis, -1).reshape(-1, size) for grown in signs])
     else:
         reach = np.arange(1, size + 1, dtype=np.float64)[None] * LARGEST
         if axis == 1 and len(others) > 1:
@@ -118,7 +170,7 @@ def _parts(weight: Value, axis: int) -> list[tuple[int, int]]:
     start = 0
     while start < size:
         before = reach[:, start - 1 : start] if start else np.zeros((1, 1))
-        fits: Array = np.asarray(((reach[:, start:] - before) * LARGEST <= EXACT).all(0))
+        fits: Array = np.asarray(((reach[:, start:] - before) * WIDTH <= EXACT).all(0))
         count = int(fits.argmin()) if not fits.all() else len(fits)
         if not count or len(parts) == PARTS:
             raise Unmapped("an inner axis of so many elements")

@@ -35,6 +35,55 @@ def test_products(kind, inner):
     checked(helper.make_node("MatMulInteger", ["a", "b"], ["o"]), {"a": a, "b": b}, {})
 
 
+@pytest.mark.parametrize("kind", ["u1", "i1"])
+@pytest.mark.parametrize("known", [False, True])
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        ((5, 30), (30, 6)),
+        ((2, 3, 5, 700), (700, 6)),
+        ((30,), (30, 6)),
+        ((4, 30), (30,)),
+        ((3, 5, 30), (3, 30, 6)),
+    ],
+    ids=str,
+)
+def test_products_with_constant_weights(left, right, known, kind):
+    """x · w less z · Σ w, where the weights and their zero points fit s8; the former way where they don't."""
+    a, weights = bytes_of(kind, *left), bytes_of("i1", *right, seed=1)
+    unsigned = (weights // 2).view("u1") ^ 128
+    cases = ((weights, np.int8(0)), (unsigned, np.uint8(128)), (weights.view("u1"), np.uint8(9)))
+    for w, points in cases:
+        zeros = [np.asarray(np.iinfo(kind).max, kind)]
+        if len(left) == 2:
+            zeros.append(bytes_of(kind, left[0], seed=2))
+        for zero in zeros:
+            held = {"b": w, "y": np.asarray(points)} | ({"z": zero} if known else {})
+            given = {"a": a} | ({} if known else {"z": zero})
+            model = model_of(
+                [helper.make_node("MatMulInteger", ["a", "b", "z", "y"], ["o"])], given, ["o"], held
+            )
+            rows = zero.astype("i8").reshape(-1, 1) if zero.ndim else zero.astype("i8")
+            wanted = (a.astype("i8") - rows) @ (w.astype("i8") - int(points))
+            got = og.from_onnx(model).compile()(given)["o"]
+            np.testing.assert_array_equal(got, wanted.astype("i4"), strict=True)
+
+
+def test_products_run_on_integers(onednn):
+    """Weights of 7 bits do on every CPU, with the zero point that is found at execution."""
+    x, w = rng(0).standard_normal((4, 96)).astype("f4"), (bytes_of("i1", 96, 24) // 2).astype("i1")
+    nodes = [
+        helper.make_node("DynamicQuantizeLinear", ["x"], ["q", "s", "z"]),
+        helper.make_node("MatMulInteger", ["q", "w", "z"], ["o"]),
+    ]
+    model = model_of(nodes, {"x": x}, ["o", "q", "z"], {"w": w})
+    compiled = og.from_onnx(model).compile()
+    got = compiled({"x": x})
+    np.testing.assert_array_equal(got["o"], (got["q"].astype("i4") - got["z"]) @ w.astype("i4"), strict=True)
+    steps = [step.name for one in compiled.explain().values() for step in one.steps if not step.prepared]
+    assert not any("dequantize" in name for name in steps), steps
+
+
 @pytest.mark.parametrize("channels", [4, 200])
 def test_convolutions(channels):
     x, w = bytes_of("u1", 2, channels, 6, 7), bytes_of("u1", 4, channels, 3, 2, seed=1)
