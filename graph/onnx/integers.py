@@ -6,6 +6,7 @@ that is cut into parts, and their sums are added as integers.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -159,18 +160,19 @@ def _parts(weight: Value, axis: int) -> list[tuple[int, int]]:
     if isinstance(weight, np.ndarray):
         # The sums of each output's weights: one for each column of a matrix, or each output channel.
         taps = tuple(a for a in others if a > 1) if axis == 1 and weight.ndim > 2 else ()
-        wide = weight.astype(np.float64)
-        signs = (np.cumsum(np.maximum(one, 0).sum(taps, keepdims=True), axis) for one in (wide, -wide))
-        reach = np.concatenate([np.moveaxis(grown, axis, -1).reshape(-1, size) for grown in signs])
+        wide = weight.astype(np.int16)  # vocabularies have hundreds of megabytes
+        signs = (np.maximum(one, 0).sum(taps, np.int32, keepdims=True) for one in (wide, -wide))
+        grown = [np.cumsum(one, axis, dtype=np.int32) for one in signs]
+        reach: Array = np.concatenate([np.moveaxis(one, axis, -1).reshape(-1, size) for one in grown])
     else:
-        reach = np.arange(1, size + 1, dtype=np.float64)[None] * LARGEST
+        reach = np.arange(1, size + 1, dtype=np.int64)[None] * LARGEST
         if axis == 1 and len(others) > 1:
-            reach = reach * np.prod([sizes(weight)[a] for a in others if a > 1])
+            reach = reach * math.prod(sizes(weight)[a] for a in others if a > 1)
     parts: list[tuple[int, int]] = []
     start = 0
     while start < size:
-        before = reach[:, start - 1 : start] if start else np.zeros((1, 1))
-        fits: Array = np.asarray(((reach[:, start:] - before) * WIDTH <= EXACT).all(0))
+        before = reach[:, start - 1 : start] if start else np.zeros((1, 1), reach.dtype)
+        fits: Array = np.asarray((reach[:, start:] - before <= EXACT // WIDTH).all(0))
         count = int(fits.argmin()) if not fits.all() else len(fits)
         if not count or len(parts) == PARTS:
             raise Unmapped("an inner axis of so many elements")
