@@ -40,11 +40,12 @@ def graph() -> og.Graph:
         (
             lambda: graph().quantize_static([A], exclude=["w"]),
             "Graph.quantize_static has no argument 'exclude' (did you mean 'keep'?); it takes calibration_feeds, "
-            "method, keep",
+            "method, keep, reduce_range",
         ),
         (
             lambda: graph().quantize_static(),
-            "Graph.quantize_static wants 'calibration_feeds' too; it takes calibration_feeds, method, keep",
+            "Graph.quantize_static wants 'calibration_feeds' too; it takes calibration_feeds, "
+            "method, keep, reduce_range",
         ),
         (
             lambda: graph().to(dtype="bf16"),
