@@ -95,9 +95,9 @@ class Rewritable(GraphCore):
                 order, or the array itself where there is one input.
             method: `minmax`; `percentile` and `mse` leave out what lies far outside, and run each feed twice.
             keep: what stays f32: names of ops, kinds, and names of tensors, or patterns of these; see `to`.
-            reduce_range: whether weights take 7 bits, -64 to 64: steps are twice as coarse, and CPUs without VNNI,
-                whose sums of two products saturate at 16 bits, multiply such integers by u8, where they would compute
-                in f32. (ONNX Runtime's word for the same.)
+            reduce_range: whether weights take 7 bits, -64 to 64: steps are twice as coarse, and CPUs with SSE4.1
+                or AVX2 alone, whose sums of two products saturate at 16 bits, multiply such integers by u8, where they
+                would compute in f32. (ONNX Runtime's word for the same.)
 
         Returns:
             A graph with the same inputs and outputs that is not finalized.

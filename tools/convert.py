@@ -59,7 +59,7 @@ def convert(
         bool,
         typer.Option(
             "--reduce-range",
-            help="For --to int8: weights of 7 bits, which CPUs without VNNI multiply as integers.",
+            help="For --to int8: weights of 7 bits, which CPUs with AVX2 alone multiply as integers.",
         ),
     ] = False,
     shapes: Annotated[

@@ -33,7 +33,7 @@ def tell_if_slow(data_type: DataType) -> None:
         part = rates[data_type] / rates[DataType.f32]
         if part < SLOWER:
             what = "8-bit integers" if data_type is DataType.u8 else data_type.value
-            way = ", or take weights of 7 bits by reduce_range=True" if data_type is DataType.u8 else ""
+            way = ", or try weights of 7 bits by reduce_range=True" if data_type is DataType.u8 else ""
             warnings.warn(
                 f"products of {what} reach {part:.0%} of f32's speed on this machine "
                 f"({rates[data_type] / 1e9:.0f} for {rates[DataType.f32] / 1e9:.0f} GF/s), so it saves memory and "

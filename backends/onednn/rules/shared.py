@@ -31,8 +31,8 @@ def _ends_within_a_register(features: Features) -> bool:
 SATURATING = Rule(
     name="saturating",
     implementation="",
-    condition="the operands are 8-bit integers, and not u8 by constants of 7 bits, and the CPU or the kernel has no "
-    "VNNI",
+    condition="the operands are 8-bit integers, and not u8 by constants of 7 bits up to AVX2, and the CPU or the "
+    "kernel has no VNNI",
     applies=lambda features: features.has_integers and features.has_no_vnni and features.may_saturate,
     seen="sums of two products saturate at 16 bits, and weights of signed data are halved against that and rounded",
 )
