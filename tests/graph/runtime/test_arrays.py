@@ -7,7 +7,7 @@ import numpy as np
 import onednn_graph as og
 import pytest
 from dlpack import DLTensor, Legacy, Versioned
-from onednn_graph.graph.runtime.arrays import as_array
+from onednn_graph.graph.runtime.arrays import as_array, in_seven_bits
 from oracle import Problem
 from strategies import BACKENDS, check, eagerly
 
@@ -254,3 +254,15 @@ def test_torch_tensors(backend, dtype):
     negated = torch.zeros(3, dtype=torch.complex64).conj().imag
     with pytest.raises(og.ArgumentError, match="resolve_neg"):
         as_array(negated, "x")
+
+
+@pytest.mark.parametrize("place", [0, 4095, 4096, 9999, None])
+@pytest.mark.parametrize("value", [-65, 65, -128, 127, -64, 64])
+def test_seven_bits_are_seen_wherever_the_others_lie(place, value):
+    array = np.zeros((100, 100), np.int8)
+    if place is not None:
+        array.reshape(-1)[place] = value
+    for one in (array, array.T, array[::-1]):
+        assert in_seven_bits(one) == (place is None or abs(value) <= 64)
+    assert not in_seven_bits(array.astype(np.int16))
+    assert not in_seven_bits(array[:0])
