@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import re
+from collections.abc import Collection
 
 from ....graph.runtime.cached import cached
 from ....ops.data_types import DataType
@@ -134,9 +136,11 @@ class Features:
     @property
     def has_no_vnni(self) -> bool:
         """Whether the CPU, or the kernel on a CPU that could, multiplies 8-bit integers without VNNI."""
-        name = self.implementation
-        own = any(f":{low}" in name and f":{low}_" not in name for low in ("sse41", "avx2", "avx512_core"))
-        return own or self.isa in WITHOUT_VNNI
+        return self._is_of(WITHOUT_VNNI)
+
+    def _is_of(self, sets: Collection[str]) -> bool:
+        """Whether the kernel by its name, or the CPU, is of just one of these instruction sets."""
+        return self.isa in sets or not {*sets}.isdisjoint(re.split("[:+]", self.implementation))
 
     # --- tensors ---------------------------------------------------------------------------------------
 
@@ -200,8 +204,7 @@ class Features:
 
         With AVX-512 nobody has tried which kernels without VNNI are exact then.
         """
-        name = self.implementation
-        tried = any(f":{low}" in name and f":{low}_" not in name for low in TRIED) or self.isa in TRIED
+        tried = self._is_of(TRIED)
         return not (tried and self.src.data_type is DataType.u8 and self.attributes.narrow_weights)
 
     # --- what goes along -------------------------------------------------------------------------------

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+from types import SimpleNamespace
 
 import numpy as np
 import onednn_graph as og
 import processes
 import pytest
+from onednn_graph.backends.onednn.rules.features import Features
+from onednn_graph.ops.data_types import DataType
 from strategies import has_isa
 
 PROGRAM = """
@@ -95,9 +98,9 @@ for data_type, low, high in (("u8", -64, 64), ("u8", -65, 64), ("s8", -64, 64)):
             graph.output(y, name="y")
             model = graph.compile()
             got = model(x=x)["y"]
-            sources = {s.name: s.layout for e in model.explain().values() for s in e.steps if not s.prepared}
+            names = [s.name for e in model.explain().values() for s in e.steps if not s.prepared]
             told.append([f"{data_type} {low} {kind} {point}", bool(np.array_equal(got, want * 0.125)),
-                         any("dequantize" in name for name in sources)])
+                         any("dequantize" in name for name in names)])
 print(json.dumps(told))
 """
 
@@ -113,6 +116,28 @@ def test_weights_of_seven_bits_are_multiplied_as_integers(onednn, isa):
         assert right, name
         if isa != "avx512_core":  # whose kernels nobody has tried
             assert made_real != name.startswith("u8 -64 "), name
+
+
+@pytest.mark.parametrize(
+    ("implementation", "isa", "may"),
+    [
+        ("jit_uni_int8:avx2", "avx512_core_vnni", False),
+        ("gemm:jit", "avx2", False),
+        ("gemm:jit", "avx512_core", True),
+        ("brgconv:avx512_core", "avx512_core_vnni", True),
+        ("brgconv:avx512_core", "avx512_core", True),
+    ],
+)
+def test_only_kernels_that_were_tried_may_have_weights_of_seven_bits(implementation, isa, may):
+    class Seen(Features):
+        src = SimpleNamespace(data_type=DataType.u8)
+        attributes = SimpleNamespace(narrow_weights=True)
+
+    seen = Seen.__new__(Seen)
+    seen.__dict__["implementation"] = implementation
+    Seen.isa = isa
+    assert seen.has_no_vnni
+    assert seen.may_saturate == may
 
 
 def test_parameters_of_seven_bits_may_become_others(onednn):
