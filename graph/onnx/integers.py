@@ -7,7 +7,8 @@ that is cut into parts, and their sums are added as integers.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import reduce as reduce_by
 
 import numpy as np
 
@@ -60,15 +61,13 @@ def _integer_product(t: Translation, node: Node) -> Value:
     if not shape_of(a) or not shape_of(b):
         raise Unmapped("a product with a scalar")
     axis = max(len(shape_of(b)) - 2, 0)
-    total: Value | None = None
-    for start, stop in _parts(b, axis):
+
+    def product(start: int, stop: int) -> Value:
         whole = (start, stop) == (0, sizes(b)[axis])
         first = a if whole else cut(t, a, len(shape_of(a)) - 1, start, stop)
-        made = cast(t, matmul(t, first, b if whole else cut(t, b, axis, start, stop)), S32)
-        total = made if total is None else binary(t, "Add", total, made)
-    if total is None:
-        raise Unmapped("a product over no elements")
-    return total
+        return matmul(t, first, b if whole else cut(t, b, axis, start, stop))
+
+    return _summed(t, _parts(b, axis), product)
 
 
 def _product_with_weights(t: Translation, x: Value, zero: Value | None, weights: Array) -> Value:
@@ -83,22 +82,20 @@ def _product_with_weights(t: Translation, x: Value, zero: Value | None, weights:
     real = t.op("Dequantize", x, scales=[1.0], zps=[known])
     axis = max(weights.ndim - 2, 0)
     parts = _parts(weights, axis)
-    total: Value | None = None
-    for start, stop in parts:
+    points = None if zero is None else cast(t, _beside(t, zero, rows=weights.ndim > 1), F32)
+
+    def product(start: int, stop: int) -> Value:
         first = real if len(parts) == 1 else cut(t, real, len(shape_of(real)) - 1, start, stop)
         part = np.ascontiguousarray(weights.take(range(start, stop), axis))
         made = matmul(t, first, t.op("Dequantize", part, scales=[1.0], zps=[0]))
-        if zero is not None:
-            points = cast(t, _beside(t, zero, rows=part.ndim > 1), F32)
-            sums = part.sum(axis, keepdims=part.ndim > 1, dtype=np.int64).astype(F32)
-            if len(shape_of(real)) == 1 and part.ndim > 1:
-                sums = sums.squeeze(axis)  # as the product is of a vector
-            made = binary(t, "Subtract", made, binary(t, "Multiply", points, sums))
-        made = cast(t, made, S32)
-        total = made if total is None else binary(t, "Add", total, made)
-    if total is None:
-        raise Unmapped("a product over no elements")
-    return total
+        if points is None:
+            return made
+        sums = part.sum(axis, keepdims=part.ndim > 1, dtype=np.int64).astype(F32)
+        if len(shape_of(real)) == 1 and part.ndim > 1:
+            sums = sums.squeeze(axis)  # as the product is of a vector
+        return binary(t, "Subtract", made, binary(t, "Multiply", points, sums))
+
+    return _summed(t, parts, product)
 
 
 def _signed(weights: Value, zero: Value | None) -> Array | None:
@@ -122,15 +119,30 @@ def _integer_convolution(t: Translation, node: Node) -> Value:
     parts = _parts(w, 1)
     if len(parts) > 1 and attributes["groups"] != 1:
         raise Unmapped("groups of so many channels")
-    total: Value | None = None
-    for start, stop in parts:
+
+    def convolved(start: int, stop: int) -> Value:
         whole = len(parts) == 1
         first, second = (value if whole else cut(t, value, 1, start, stop) for value in (x, w))
-        made = cast(t, convolution(t, first, second, None, **attributes), S32)
-        total = made if total is None else binary(t, "Add", total, made)
-    if total is None:
-        raise Unmapped("a convolution of no channels")
-    return total
+        return convolution(t, first, second, None, **attributes)
+
+    return _summed(t, parts, convolved, "a convolution of no channels")
+
+
+def _summed(
+    t: Translation,
+    parts: Sequence[tuple[int, int]],
+    made: Callable[[int, int], Value],
+    nothing: str = "a product over no elements",
+) -> Value:
+    """The sum, as integers, of what is made of each part of an inner axis.
+
+    Raises:
+        Unmapped: there is no part, which is `nothing`.
+    """
+    totals = [cast(t, made(start, stop), S32) for start, stop in parts]
+    if not totals:
+        raise Unmapped(nothing)
+    return reduce_by(lambda total, one: binary(t, "Add", total, one), totals)
 
 
 def _from_zero(t: Translation, x: Value, zero: Value | None, rows: bool) -> Value:

@@ -13,9 +13,9 @@ from ...ops.errors import ArgumentError
 from ..core.building import G, finalized
 from ..model.logical_tensor import LogicalTensor, PropertyType, evolve_tensor, label
 from ..model.op import Op
-from ..runtime.arrays import Array
+from ..runtime.arrays import SEVEN_BITS, Array
 from .placement import KNOWN, SCALING, IntegerPlacement, Weights, constant_ops, place
-from .ranges import LEAST, LEVELS, SEVEN_BITS, Method, Observed, Scale, observe, scale_of
+from .ranges import LEAST, LEVELS, Method, Observed, Scale, observe, scale_of
 from .rates import tell_if_slow
 from .rewriting import Rewriting, frozen_parameters, kept
 
@@ -214,7 +214,7 @@ def _attributes(scale: Scale) -> dict[str, object]:
     return {"scales": [scale.scale], "zps": [scale.zero_point]}
 
 
-def rounded_weights(array: Array, axis: int | None, name: str, most: int = 127) -> tuple[Array, Array]:
+def rounded_weights(array: Array, axis: int | None, name: str, most: int) -> tuple[Array, Array]:
     """s8 integers up to `most`, and the scale of each slice along an axis, or of all.
 
     Raises:

@@ -26,8 +26,6 @@ LEAST = float(np.finfo(np.float32).tiny)
 """Scales below are no normal numbers; a range so small is none."""
 LEVELS: Mapping[DataType, tuple[int, int]] = {DataType.u8: (0, 255), DataType.s8: (-127, 127)}
 """The integers that are used of a type: for signed ones as many below zero as above."""
-SEVEN_BITS = 64
-"""The largest of weights that sums of two products by u8 fit 16 bits of."""
 
 
 class Method(StrEnum):

@@ -17,7 +17,7 @@ from ...ops.values import format_value
 from ..model.logical_tensor import LayoutType, LogicalTensor, as_plain, format_shape
 from ..model.numpy_types import itemsize
 from ..model.op import Op, PortName, port_names
-from .arrays import Array, as_array, begins_at_a_line, in_seven_bits, numpy_type, pinned
+from .arrays import SEVEN_BITS, Array, as_array, begins_at_a_line, in_seven_bits, numpy_type, pinned
 from .direct import DirectCall, PlainPort
 from .engine import Engine
 from .executable import Executable, Settling
@@ -102,8 +102,8 @@ class _Port:
             check_array(array, self.plain, self.what)
         if self._narrow and not in_seven_bits(array):
             raise ArgumentError(
-                f"{self.what} must have integers from -64 to 64, as those that the graph holds, for which its kernel "
-                f"was chosen, got {array.min()} to {array.max()}; build a graph that holds these"
+                f"{self.what} must have integers from -{SEVEN_BITS} to {SEVEN_BITS}, as those that the graph holds, "
+                f"for which its kernel was chosen, got {array.min()} to {array.max()}; build a graph that holds these"
             )
         return array
 

@@ -313,18 +313,21 @@ def uninitialised(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
 
 BEGINNING = 4096
 """Elements that are looked at before all are."""
+SEVEN_BITS = 64
+"""The largest of weights that the sum of two products by u8 fits 16 bits of: 2 · 64 · 255 = 32,640."""
 
 
 def in_seven_bits(array: Array) -> bool:
-    """Whether it is of s8 and has -64 to 64 alone: the sum of two products of such and of u8 fits 16 bits.
+    """Whether it is of s8 and has nothing beyond `SEVEN_BITS`, above zero and below.
 
-    (2 · 64 · 255 = 32,640.) CPUs without VNNI add up two products in 16 bits, and quantisers leave a bit out for them,
+    CPUs without VNNI add up two products in 16 bits, and quantisers leave a bit out for them,
     which is called `reduce_range`.
     """
     if array.dtype != np.int8 or array.size == 0:
         return False
     # The beginning tells of most that have 8, which may lie in a file that nobody else reads.
-    return all(one.min() >= -64 and one.max() <= 64 for one in (array.ravel("K")[:BEGINNING], array))
+    looked_at = (array.ravel("K")[:BEGINNING], array)
+    return all(one.min() >= -SEVEN_BITS and one.max() <= SEVEN_BITS for one in looked_at)
 
 
 def begins_at_a_line(array: Array) -> bool:

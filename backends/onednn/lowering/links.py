@@ -230,12 +230,10 @@ def shortened(links: Sequence[Link]) -> list[list[Link]]:
 
     What was rounded ends in integers, or before the rounding: kernels for real numbers alone make no integers.
     """
-    found: list[list[Link]] = []
-    for count in range(len(links), -1, -1):
-        found.append(cut(links, count))
-        if all(one.rounding is None for one in links[:count]):
-            found.append(list(links[:count]))
-    return sorted((one for n, one in enumerate(found) if one not in found[:n]), key=len, reverse=True)
+    found = {len(one): one for one in (cut(links, count) for count in range(len(links) + 1))}
+    before = next((n for n, one in enumerate(links) if one.rounding is not None), len(links))
+    found.setdefault(before, list(links[:before]))  # `cut` has its integers with it
+    return [found[length] for length in sorted(found, reverse=True)]
 
 
 def in_integers(links: Sequence[Link]) -> list[Link] | None:

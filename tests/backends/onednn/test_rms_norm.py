@@ -51,9 +51,8 @@ def test_it_is_what_double_precision_gives(data_type, case, gamma, size):
     scale = data.standard_normal(shape[first:]).astype(np.float32).astype(dtype) if gamma else None
     model = graph_of(shape, first, data_type, data_type if gamma else None).compile()
     (told,) = model.explain().values()
-    kernels = [
-        step for step in told.steps if not step.name.startswith("convert")
-    ]  # to f32, where halves are none
+    # Halves are converted to f32 where the CPU has none.
+    kernels = [step for step in told.steps if not step.name.startswith("convert")]
     assert all("numpy" not in step.implementation for step in kernels), told
     got = model(*([x] if scale is None else [x, scale]))["y"].astype(np.float64)
     want = formula(x, first, scale, 1e-5)
