@@ -167,7 +167,7 @@ GRADIENTS = {
 def models(machine: Machine) -> Iterator[Ratios]:
     """Inference of whole models."""
     rows = machine.rows(MODELS, "best ÷ ours", "model")
-    for kind in ("f32", "bf16", "int8"):
+    for kind in dict.fromkeys(row["type"] for row in rows):
         for batch in sorted({row["batch"] for row in rows}, key=int):
             values = {
                 row["model"]: float(row["best ÷ ours"])
@@ -183,7 +183,7 @@ def models(machine: Machine) -> Iterator[Ratios]:
 def models_beside(machine: Machine, peer: str) -> Iterator[Ratios]:
     """Inference of whole models beside one peer, by the shortest times."""
     rows = machine.rows(MODELS, "model", "ours", peer.lower())
-    for kind in ("f32", "bf16", "int8"):
+    for kind in dict.fromkeys(row["type"] for row in rows):
         values = {
             row["model"]: float(theirs.split(" ")[0]) / float(row["ours"].split(" ")[0])
             for row in rows

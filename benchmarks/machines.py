@@ -51,6 +51,12 @@ def kind(file: Path = CPUINFO) -> str:
     return names[0] if names else cpu_name() or "another machine"
 
 
+def sums_saturate(file: Path = CPUINFO) -> bool:
+    """Whether the CPU adds pairs of products of 8-bit integers in 16 bits, where large ones are cut off."""
+    flags = re.search(r"^flags\s*:(.*)", file.read_text(encoding="utf-8"), re.M) if file.exists() else None
+    return flags is not None and not {"avx512_vnni", "avx_vnni"} & {*flags.group(1).split()}
+
+
 def page_of(name: str) -> Path:
     """Where the results of a kind of machine are."""
     return PAGES / f"{re.sub(r'[^a-z0-9]+', '-', name.lower()).strip('-')}.md"

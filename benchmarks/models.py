@@ -6,14 +6,15 @@
 
 Without --models the eight of `models_zoo.STANDARD`. Besides these there are the others of `models_zoo.RECIPES`, and any
 model of torchvision by its name, of detectors the backbone. Weights are random. Everybody but torch reads the same ONNX
-files, which are written once into a folder; int8 models have QuantizeLinear and DequantizeLinear. bf16 is bf16 weights
-and activations for ours and torch, and the precision hint for OpenVINO.
+files, which are written once into a folder; int8 models have QuantizeLinear and DequantizeLinear, and where the CPU's
+sums of 8-bit products are cut off, there are such with weights of 7 bits, too. bf16 is bf16 weights and activations for
+ours and torch, and the precision hint for OpenVINO.
 
 Each peer has a process of its own, so that its memory can be told, its crash ends nobody else, and no two runtimes of
 OpenMP or pools of threads meet; while one has its turn, the others sleep. A ratio above 1 means that ours is faster;
-"best" is the faster of onnxruntime and OpenVINO. Results are compared with the framework's before anything is timed:
-the largest difference over the result's range. Memory is what a process has grown by, at the peak from loading to the
-second call. With --library ours is a peer once more for each such build of oneDNN.
+"best" is the faster of onnxruntime and OpenVINO, of those that are right. Results are compared with the framework's
+before anything is timed: the largest difference over the result's range. Memory is what a process has grown by, at the
+peak from loading to the second call. With --library ours is a peer once more for each such build of oneDNN.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 from affinity import anywhere
-from models_peers import CHANNELS_LAST, DTYPES, PEERS
+from machines import sums_saturate
+from models_peers import CHANNELS_LAST, DTYPES, NARROW, PEERS
 from models_zoo import STANDARD, Kept
 from onednn_graph.tools.information import installed
 from platformdirs import user_cache_path
@@ -162,7 +164,7 @@ def measured(kept: Kept, dtype: str, args: argparse.Namespace) -> dict[str, Any]
     for name, peer in peers.items():
         if name not in row["failed"]:
             row["seconds"][name] = {"min": min(peer.times), "median": statistics.median(peer.times)}
-    row["ratios"] = _ratios(row["seconds"])
+    row["ratios"] = _ratios(row["seconds"], row["wrong"])
     return row
 
 
@@ -238,8 +240,9 @@ def _take_turns(peers: Mapping[str, Peer], seconds: float, failed: dict[str, str
                 order.remove(name)
 
 
-def _ratios(seconds: dict[str, dict[str, float]]) -> dict[str, dict[str, float]]:
-    """Each peer's time over ours, by the shortest and by the medians."""
+def _ratios(seconds: dict[str, dict[str, float]], wrong: Sequence[str]) -> dict[str, dict[str, float]]:
+    """Each peer's time over ours, by the shortest and by the medians; none beside a wrong result."""
+    seconds = {who: times for who, times in seconds.items() if who not in wrong}
     if "ours" not in seconds:
         return {}
     mine = seconds["ours"]
@@ -363,7 +366,8 @@ def main() -> None:
         return [int(part) for part in text.split(",")]
 
     parser.add_argument("--models", type=listed, default=list(STANDARD), help="names, with commas")
-    parser.add_argument("--types", type=listed, default=["f32", "bf16", "int8"], help="of f32, bf16, int8")
+    types = ["f32", "bf16", "int8", *([NARROW] if sums_saturate() else [])]
+    parser.add_argument("--types", type=listed, default=types, help=f"of {', '.join(DTYPES['ours'])}")
     parser.add_argument(
         "--batch", type=numbers, default=[1, 8], help="sizes; 1 for latency, 8 for throughput"
     )

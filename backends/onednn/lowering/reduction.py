@@ -71,7 +71,7 @@ def reduce(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     except Unfit:
         if op.kind == "ReduceSum" and not links and _by_product(low, op, src, axes):
             return
-        if links or op.kind not in POOLED or len(shape) - len(axes) != 2 or len(axes) > MAX_SPATIAL_RANK:
+        if links or not _is_pooled(op, shape, axes):
             raise
         _by_pooling(low, op, src, axes)
         return
@@ -119,6 +119,9 @@ def _long(low: Lowering, op: Op, src: Buffer, axes: set[int], links: Sequence[Li
     factors, rows = stages(length, LANES), math.prod(shape[a] for a in stay)
     packed = strides is not None and follow(gone, shape, strides, 1) and follow(stay, shape, strides, length)
     if factors is None or not packed:
+        if src.desc.data_type is DataType.f32 and _is_pooled(op, shape, axes):
+            _by_pooling(low, op, src, axes)
+            return
         check_length(length)
         return
     algorithm, p = ALGORITHMS[op.kind]
@@ -169,11 +172,28 @@ The largest element is none of them: the pooling forgets a NaN.
 """
 
 
+def _is_pooled(op: Op, shape: Sequence[int], axes: set[int]) -> bool:
+    """Whether a pooling does the same, with the reduced axes as spatial ones."""
+    return op.kind in POOLED and len(shape) - len(axes) == 2 and len(axes) <= MAX_SPATIAL_RANK
+
+
 def _by_pooling(low: Lowering, op: Op, src: Buffer, axes: set[int]) -> None:
-    """A pooling over the reduced axes as spatial ones, where two axes stay."""
+    """A pooling over the reduced axes as spatial ones, where two axes stay; one axis after the other for long sums.
+
+    Raises:
+        Unfit: an axis that is too long, or a layout that can't be looked at without the reduced axes.
+    """
     data = without_gaps(low, op.inputs[0], low.tensors.images(src, _as_images(src, axes)))
+    plain = low.chooser.attributes()
+    if math.prod(data.desc.shape[2:]) > SHORT:
+        check_length(max(data.desc.shape[2:]))
+        for axis in reversed(range(3, len(data.desc.shape))):
+            shape = data.desc.shape
+            window = tuple(size if a == axis else 1 for a, size in enumerate(shape))[2:]
+            left = low.layouts.any((*shape[:axis], 1, *shape[axis + 1 :]), data.desc.data_type)
+            data = _mean(low, op, data, left, window, plain)
     wanted = low.layouts.any(_points(data), low.tensors.type_of(op.outputs[0]))
-    _pooled(low, op, op.outputs[0], data, wanted, low.chooser.attributes())
+    _pooled(low, op, op.outputs[0], data, wanted, plain)
 
 
 def _as_images(src: Buffer, axes: set[int]) -> tuple[int, ...]:
@@ -196,16 +216,33 @@ def _pooled(
     attributes: PrimitiveAttributes,
 ) -> None:
     """The pooling over whole images."""
-    spatial = data.desc.shape[2:]
-    ones, zeros = (1,) * len(spatial), (0,) * len(spatial)
+    made = _mean(low, op, data, wanted, data.desc.shape[2:], attributes)
+    dims = result.dims or (1,)
+    lies = made.desc.strides
+    strides = None if lies is None else reshaped_strides(_points(data), lies, dims)
+    if strides is None:
+        raise Unfit("a layout that can't be looked at without the reduced axes")
+    low.tensors.produce(result, low.layouts.view(made, dims, strides))
+
+
+def _mean(
+    low: Lowering,
+    op: Op,
+    data: Buffer,
+    wanted: MemoryDesc,
+    window: tuple[int, ...],
+    attributes: PrimitiveAttributes,
+) -> Buffer:
+    """The pooling by windows one beside the other."""
+    zeros = (0,) * len(window)
     desc = low.chooser.describe(
         PoolingForward(
             propagation=Propagation.forward_inference,
             algorithm=POOLED[op.kind],
             src=data.desc,
             dst=wanted,
-            strides=ones,
-            kernel=spatial,
+            strides=window,
+            kernel=window,
             dilates=zeros,
             pads_begin=zeros,
             pads_end=zeros,
@@ -214,12 +251,7 @@ def _pooled(
     )
     made = Buffer(desc.memory_desc(Query.dst_md))
     low.emitter.run("pooling", desc, [(Arg.SRC, data), (Arg.DST, made)])
-    dims = result.dims or (1,)
-    lies = made.desc.strides
-    strides = None if lies is None else reshaped_strides(_points(data), lies, dims)
-    if strides is None:
-        raise Unfit("a layout that can't be looked at without the reduced axes")
-    low.tensors.produce(result, low.layouts.view(made, dims, strides))
+    return made
 
 
 MOST_INTEGERS = 1 << 16

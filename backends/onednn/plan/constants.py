@@ -193,7 +193,8 @@ class ConstantPlan:
         """Makes what nobody has, in new memory; what was there before stays what all use."""
         missing = [number for number, one in enumerate(found) if one is None]
         plan, written = self._plan_for(missing, len(addresses))
-        memory = {number: np.empty(self._sizes[number] + ALIGNMENT, np.uint8) for number in written}
+        # Zeros, for what lies in gaps is written to files, too.
+        memory = {number: np.zeros(self._sizes[number] + ALIGNMENT, np.uint8) for number in written}
         places = [0 if one is None else one.place for one in found]
         for number, one in memory.items():
             places[number] = aligned(address(one))
