@@ -42,19 +42,38 @@ KINDS = (
 
 
 def kind(file: Path = CPUINFO) -> str:
-    """What this machine's kind is called: the CPU's own name where its model is not known here."""
-    found = (
-        re.search(r"^model\s*:\s*(\d+)", file.read_text(encoding="utf-8"), re.M) if file.exists() else None
-    )
+    """What this machine's kind is called: the CPU's own name where its model is not known here.
+
+    A virtual machine may hide instructions that all CPUs of a model have, and is a kind of its own then.
+    """
+    text = _read(file)
+    found = re.search(r"^model\s*:\s*(\d+)", text, re.M)
     model, family = int(found.group(1)) if found else -1, cpu_family(file)
     names = [one.name for one in KINDS if one.family == family and model in one.models]
-    return names[0] if names else cpu_name() or "another machine"
+    if not names:
+        return cpu_name() or "another machine"
+    flags = _flags(text)
+    hidden = bool(flags) and names[0] not in WITHOUT_AVX512 and "avx512f" not in flags
+    return f"{names[0]} with AVX2 alone" if hidden else names[0]
+
+
+WITHOUT_AVX512 = ("AMD Zen 2", "AMD Zen 3")
 
 
 def sums_saturate(file: Path = CPUINFO) -> bool:
     """Whether the CPU adds pairs of products of 8-bit integers in 16 bits, where large ones are cut off."""
-    flags = re.search(r"^flags\s*:(.*)", file.read_text(encoding="utf-8"), re.M) if file.exists() else None
-    return flags is not None and not {"avx512_vnni", "avx_vnni"} & {*flags.group(1).split()}
+    flags = _flags(_read(file))
+    return bool(flags) and not {"avx512_vnni", "avx_vnni"} & flags
+
+
+def _read(file: Path) -> str:
+    return file.read_text(encoding="utf-8") if file.exists() else ""
+
+
+def _flags(text: str) -> set[str]:
+    """Instructions that the first CPU shows."""
+    found = re.search(r"^flags\s*:(.*)", text, re.M)
+    return set() if found is None else {*found.group(1).split()}
 
 
 def page_of(name: str) -> Path:

@@ -51,6 +51,25 @@ def test_a_page_is_what_the_tool_writes(file):
         assert "nan" not in content
 
 
+@pytest.mark.parametrize(
+    ("shown", "name", "saturates"),
+    [
+        ("avx2 avx512f avx512_vnni", "AMD Zen 4", False),
+        ("avx2 avx_vnni", "AMD Zen 4 with AVX2 alone", False),
+        ("avx2", "AMD Zen 4 with AVX2 alone", True),
+    ],
+)
+def test_a_machine_that_hides_instructions_has_a_page_of_its_own(tmp_path, shown, name, saturates):
+    file = tmp_path / "cpuinfo"
+    file.write_text(f"vendor_id\t: AuthenticAMD\ncpu family\t: 25\nmodel\t\t: 17\nflags\t\t: {shown}\n")
+    assert machines.kind(file) == name
+    assert machines.sums_saturate(file) == saturates
+
+
+def test_of_a_machine_without_such_a_file_nothing_is_said(tmp_path):
+    assert not machines.sums_saturate(tmp_path / "none")
+
+
 @pytest.mark.parametrize("titles", [TITLES, TITLES[2:4], TITLES[-1:], []], ids=len)
 def test_parts_that_were_not_made_stay(titles):
     text = PAGES[0].read_text(encoding="utf-8")
