@@ -395,6 +395,7 @@ def _prepared(graph: OpenGraph, options: CompileOptions, engine: Engine | None) 
         return found.compile(compiled.engine, **options.again(), choices=options.choices)
 
     signature = Signature(graph.inputs, list(zip(graph.output_names, graph.outputs, strict=True)), ())
+    options.shared.for_sizes = True
     compiled = CompiledOpenGraph(
         signature,
         engine,

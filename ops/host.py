@@ -3,8 +3,8 @@
 Importers fall back to them. They are no part of the documented op set, which is oneDNN Graph's: a registry lists them
 apart. Each name begins with `Host`, so that reports say what runs outside the library. `HOSTED` are those that do what
 an op of the set does, for types that it does not take. What all of them are entered with stands here, the ops by
-subject in `host_alignment`, `host_eltwise`, `host_movement`, `host_gather`, `host_reduction`, `host_sampling`,
-`host_training`, `host_communication` and `host_onnx`.
+subject in `host_alignment`, `host_eltwise`, `host_movement`, `host_gather`, `host_matmul`, `host_reduction`,
+`host_sampling`, `host_training`, `host_communication` and `host_onnx`.
 """
 
 from __future__ import annotations

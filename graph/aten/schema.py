@@ -60,6 +60,8 @@ def numpy_type_of(dtype: object) -> np.dtype[Any]:
     Raises:
         Unmapped: there is none.
     """
+    if "complex" in str(dtype):
+        raise Unmapped(f"{dtype} is no type of oneDNN Graph; give torch.view_as_real(…) of what is complex")
     if str(dtype) not in NUMPY_TYPES:
         raise Unmapped(f"element type {dtype} has no counterpart")
     return NUMPY_TYPES[str(dtype)]

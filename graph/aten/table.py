@@ -5,6 +5,7 @@ from __future__ import annotations
 from ..importing.tables import merged, replaced
 from . import (
     elementwise,
+    groups,
     hosted,
     kept,
     layers,
@@ -31,6 +32,8 @@ TABLE: dict[str, Translate] = merged(
     hosted.OPS,
     sampling.OPS,
     places.OPS,
+    groups.OPS,
+    groups.OTHERS,
 )
 """Of a module in inference mode."""
 TRAINING: dict[str, Translate] = merged(replaced(TABLE, training.INSTEAD), training.OPS)

@@ -176,6 +176,7 @@ def _prepared(
             )
         return compile_graph(graph, compiled.engine, options)
 
+    options.shared.for_sizes = True
     compiled = CompiledOpenGraph(
         ports,
         engine,

@@ -109,6 +109,7 @@ def dumps(problem: Problem) -> str:
         "options": {name: value for name, value in options.again().items() if name not in UNTOLD},
         "choices": {"fixed": options.choices.fixed, "settled": options.choices.settled},
         "narrow": sorted(request.narrow),
+        "for_sizes": options.shared.for_sizes,
         "values": {str(number): list(sizes) for number, sizes in request.values.items()},
         "plan": dict(problem.plan),
     }
@@ -145,6 +146,9 @@ def loads(text: str, source: str = "<problem>") -> Problem:
         tensors = {t.id: t for op in ops for t in op.outputs}
         settled = {str(name): str(way) for name, way in told["choices"]["settled"].items()}
         inputs = inputs_of(document)
+        choices = Choices(settled, fixed=bool(told["choices"]["fixed"]))
+        options = CompileOptions(**told["options"], choices=choices)
+        options.shared.for_sizes = bool(told.get("for_sizes"))
         request = CompileRequest(
             ops=ops,
             inputs=tuple(map(as_plain, inputs)),
@@ -153,9 +157,7 @@ def loads(text: str, source: str = "<problem>") -> Problem:
             fpmath_mode=document.fpmath_mode,
             values={int(number): tuple(map(int, sizes)) for number, sizes in told["values"].items()},
             forced=bool(told["forced"]),
-            options=CompileOptions(
-                **told["options"], choices=Choices(settled, fixed=bool(told["choices"]["fixed"]))
-            ),
+            options=options,
             described=inputs,
             narrow=frozenset(map(int, told.get("narrow", ()))),
         )

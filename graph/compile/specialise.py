@@ -57,6 +57,8 @@ def specialise(
                 f"{port_names(subgraph.ops)[tensor.id]}, {tensor}, has strides {list(tensor.element_strides)} "
                 "that overlap; give each element a place of its own"
             )
+    if not all(t.is_concrete for t in subgraph.input_ports):
+        options.shared.for_sizes = True
     request = CompileRequest(
         ops=ops,
         inputs=tuple(_settled(subgraph, as_plain(t)) for t in inputs),

@@ -166,6 +166,28 @@ def top_k(ctx: GradientContext) -> Iterator[Made]:
     )
 
 
+@rule("HostGroupedMatMul")
+def grouped_product(ctx: GradientContext) -> Iterator[Made]:
+    """By the rows those of the gradient by each matrix transposed, by the matrices their product."""
+    ends = ctx.input("ends")
+    if ctx.wants("src"):
+        turned = ctx.make.transpose(ctx.input("weights"), [0, 2, 1])
+        yield "src", ctx.make.op("HostGroupedMatMul", ctx.gradient, turned, ends)
+    if ctx.wants("weights"):
+        yield "weights", ctx.make.op("HostGroupedMatMulWeights", ctx.input("src"), ctx.gradient, ends)
+
+
+@rule("HostGroupedMatMulWeights")
+def grouped_outer_product(ctx: GradientContext) -> Iterator[Made]:
+    """By either factor the other one by the gradient of its group."""
+    ends = ctx.input("ends")
+    if ctx.wants("src"):
+        turned = ctx.make.transpose(ctx.gradient, [0, 2, 1])
+        yield "src", ctx.make.op("HostGroupedMatMul", ctx.input("diff_dst"), turned, ends)
+    if ctx.wants("diff_dst"):
+        yield "diff_dst", ctx.make.op("HostGroupedMatMul", ctx.input("src"), ctx.gradient, ends)
+
+
 def _is_sum(ctx: GradientContext) -> bool:
     """Whether updates are added to what is there, not put in its place.
 

@@ -12,6 +12,7 @@ from functools import reduce as reduce_by
 
 import numpy as np
 
+from ...ops.records import frozen
 from ..importing.expressions import binary, cast, clamp, cut, matmul, negative, reduce, reshape, where
 from ..importing.hosted import compared
 from ..importing.layers import convolution
@@ -54,7 +55,7 @@ def _dynamically_quantized(t: Translation, node: Node) -> Sequence[Value]:
 @OPS.enter("MatMulInteger")
 def _integer_product(t: Translation, node: Node) -> Value:
     weights, zero = _signed(node[1], node.optional(3)), node.optional(2)
-    of_matrices = zero is None or len(shape_of(zero)) < 2 or (weights is not None and weights.ndim > 1)
+    of_matrices = zero is None or len(shape_of(zero)) < 2 or (weights is not None and weights.values.ndim > 1)
     if weights is not None and of_matrices and dtype_of(node[0]) in EIGHT_BITS and shape_of(node[0]):
         return _product_with_weights(t, node[0], zero, weights)
     a, b = (_from_zero(t, node[place], node.optional(2 + place), place == 0) for place in (0, 1))
@@ -70,8 +71,34 @@ def _integer_product(t: Translation, node: Node) -> Value:
     return _summed(t, _parts(b, axis), product)
 
 
-def _product_with_weights(t: Translation, x: Value, zero: Value | None, weights: Array) -> Value:
-    """A product with constant weights as kernels of integers make it: (x − z) · w = x · w − z · Σ w, all of it exact.
+@frozen
+class _Signed:
+    """Constant weights as integers that kernels take.
+
+    Attributes:
+        values: in s8. more: what is to be added to each to make it the weight: a number, or one for each column.
+    """
+
+    values: Array
+    more: Array
+
+    def sums(self, axis: int) -> Array:
+        """Of the weights along an axis, in f32, of which nobody asks more digits than it has."""
+        count = self.values.shape[axis]
+        added = self.values.sum(
+            axis, keepdims=self.values.ndim > 1, dtype=np.int64
+        ) + count * self.more.astype(np.int64)
+        return added.astype(F32)
+
+    def part(self, axis: int, start: int, stop: int) -> _Signed:
+        """Those from one on to another along an axis."""
+        return _Signed(np.ascontiguousarray(self.values.take(range(start, stop), axis)), self.more)
+
+
+def _product_with_weights(t: Translation, x: Value, zero: Value | None, weights: _Signed) -> Value:
+    """A product with constant weights as kernels of integers make it, all of it exact.
+
+    (x − z) · (w + m) = x · w + m · Σ x − z · Σ (w + m)
 
     Args:
         zero: of x, if any; where it is known, x is read with it.
@@ -80,32 +107,42 @@ def _product_with_weights(t: Translation, x: Value, zero: Value | None, weights:
     if isinstance(zero, np.ndarray) and (zero.size == 1 or not zero.any()):
         known, zero = int(zero.reshape(-1)[0]), None
     real = t.op("Dequantize", x, scales=[1.0], zps=[known])
-    axis = max(weights.ndim - 2, 0)
-    parts = _parts(weights, axis)
-    points = None if zero is None else cast(t, _beside(t, zero, rows=weights.ndim > 1), F32)
+    rank = weights.values.ndim
+    axis = max(rank - 2, 0)
+    parts = _parts(weights.values, axis, int(np.abs(weights.more).max()))
+    points = None if zero is None else cast(t, _beside(t, zero, rows=rank > 1), F32)
+    of_vector = len(shape_of(real)) == 1 and rank > 1
 
     def product(start: int, stop: int) -> Value:
         first = real if len(parts) == 1 else cut(t, real, len(shape_of(real)) - 1, start, stop)
-        part = np.ascontiguousarray(weights.take(range(start, stop), axis))
-        made = matmul(t, first, t.op("Dequantize", part, scales=[1.0], zps=[0]))
+        part = weights.part(axis, start, stop)
+        made: Value = matmul(t, first, t.op("Dequantize", part.values, scales=[1.0], zps=[0]))
+        if part.more.any():
+            sums = reduce(t, "ReduceSum", first, [-1], keep=rank > 1 and not of_vector)
+            made = binary(t, "Add", made, binary(t, "Multiply", sums, part.more.astype(F32)))
         if points is None:
             return made
-        sums = part.sum(axis, keepdims=part.ndim > 1, dtype=np.int64).astype(F32)
-        if len(shape_of(real)) == 1 and part.ndim > 1:
-            sums = sums.squeeze(axis)  # as the product is of a vector
+        sums = part.sums(axis).squeeze(axis) if of_vector else part.sums(axis)
         return binary(t, "Subtract", made, binary(t, "Multiply", points, sums))
 
     return _summed(t, parts, product)
 
 
-def _signed(weights: Value, zero: Value | None) -> Array | None:
-    """Constant weights less their zero points, as s8; None where they are no such."""
+def _signed(weights: Value, zero: Value | None) -> _Signed | None:
+    """Constant weights less their zero points; None where they are no such."""
     if not isinstance(weights, np.ndarray) or weights.dtype not in EIGHT_BITS or weights.ndim == 0:
         return None
-    if zero is not None and not isinstance(zero, np.ndarray):
+    if not weights.size or (zero is not None and not isinstance(zero, np.ndarray)):
         return None
-    real: Array = weights.astype(np.int16) - (0 if zero is None else zero.astype(np.int16))
-    return real.astype(np.int8) if real.size and real.min() >= -128 and real.max() <= 127 else None
+    none = np.zeros((), np.int16)
+    points = none if zero is None else zero.astype(np.int16)
+    real: Array = weights.astype(np.int16) - points
+    if real.min() >= -128 and real.max() <= 127:
+        return _Signed(real.astype(np.int8), none)
+    if points.ndim > 1 or (points.size > 1 and weights.ndim < 2):
+        return None
+    middle = 128 if weights.dtype == np.uint8 else 0
+    return _Signed((weights.astype(np.int16) - middle).astype(np.int8), middle - points)
 
 
 @OPS.enter("ConvInteger")
@@ -165,8 +202,12 @@ def _beside(t: Translation, zero: Value, *, rows: bool) -> Value:
     return reshape(t, zero, (-1, 1) if rows and sizes(zero)[0] > 1 else (-1,) if sizes(zero)[0] > 1 else ())
 
 
-def _parts(weight: Value, axis: int) -> list[tuple[int, int]]:
-    """Parts of an inner axis over which no sum can leave what f32 has exactly."""
+def _parts(weight: Value, axis: int, more: int = 0) -> list[tuple[int, int]]:
+    """Parts of an inner axis over which no sum can leave what f32 has exactly.
+
+    Args:
+        more: what is added to constant weights at most.
+    """
     size = sizes(weight)[axis]
     others = tuple(a for a in range(len(shape_of(weight))) if a != axis)
     if isinstance(weight, np.ndarray):
@@ -176,6 +217,8 @@ def _parts(weight: Value, axis: int) -> list[tuple[int, int]]:
         signs = (np.maximum(one, 0).sum(taps, np.int32, keepdims=True) for one in (wide, -wide))
         grown = [np.cumsum(one, axis, dtype=np.int32) for one in signs]
         reach: Array = np.concatenate([np.moveaxis(one, axis, -1).reshape(-1, size) for one in grown])
+        if more:
+            reach += more * np.arange(1, size + 1, dtype=np.int32)
     else:
         reach = np.arange(1, size + 1, dtype=np.int64)[None] * LARGEST
         if axis == 1 and len(others) > 1:

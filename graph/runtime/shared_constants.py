@@ -32,9 +32,14 @@ class SharedConstants:
 
     Compilations of one model for several shapes share it, so that weights are packed, and held, once. It holds nothing
     itself: what nobody uses any more is gone, but for what `hold` was given.
+
+    Attributes:
+        for_sizes: whether it is shared by compilations for several sizes: a constant that each of them wants in
+            another form is held as often.
     """
 
     def __init__(self) -> None:
+        self.for_sizes = False
         self._made: WeakValueDictionary[Hashable, MadeConstant] = WeakValueDictionary()
         self._held: list[MadeConstant] = []
         self._lock = Lock()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import operator
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -12,8 +12,10 @@ import numpy as np
 from ...ops.errors import ArgumentError, ArgumentTypeError, GraphError, UnsupportedError
 from ...ops.records import frozen
 from ...ops.values import format_value, one_line
+from ..aten.complex_numbers import OPS as COMPLEX
+from ..aten.complex_numbers import Complex, translation_of_parts
 from ..aten.schema import Translate, bound, draws, numpy_type_of, translation_of
-from ..aten.symbols import Sizes, example_shape, open_shape, open_sizes
+from ..aten.symbols import Sizes, example_shape, open_sizes
 from ..aten.table import TABLE, TRAINING, TRAINING_SINCE_2_14
 from ..compile.compiled_open_graph import open_ports
 from ..graph import Graph
@@ -38,6 +40,7 @@ from ..runtime.libraries import library
 from ..runtime.parameter import Parameter
 from .exporting import decompositions, exported, quiet, way_out
 from .modules import titles
+from .programs import leaves, metas_of, needed_nodes, output_names, returned, tensors_of
 from .state import CHANGES, State, changing
 from .stops import with_stops
 
@@ -109,17 +112,17 @@ def import_torch(
 
     held: dict[str, Parameter] | None = {} if training or changing(program.graph_signature) else None
     imported = _Imported(torch, program, held, training=training)
-    given = _tensors_of(torch, program, program.graph_signature.user_inputs)
+    given = tensors_of(torch, program, program.graph_signature.user_inputs)
     if not open_ports(list(given.values())):
         return imported({})
-    metas = {name: meta.shape for name, meta in _metas(torch, program, given).items()}
+    metas = {name: meta.shape for name, meta in metas_of(torch, program, given).items()}
     example = {name: example_shape(shape) for name, shape in metas.items()}
     known = {name: shape for name, shape in example.items() if shape is not None}
     if len(known) == len(example):
         imported(known)  # what has no translation for any sizes is said now
-    names = _output_names(program)
-    made = [getattr(spec.arg, "name", None) for spec in _returned(program)]
-    outputs = _tensors_of(torch, program, [name for name in made if name is not None], len(given))
+    names = output_names(program)
+    made = [getattr(spec.arg, "name", None) for spec in returned(program)]
+    outputs = tensors_of(torch, program, [name for name in made if name is not None], len(given))
     return OpenGraph(
         list(given.values()),
         [(names[number], outputs[name]) for number, name in enumerate(made) if name in outputs],
@@ -177,38 +180,6 @@ def _imported_again(program: bytes) -> _Imported:
         return _Imported(torch, export.load(io.BytesIO(program)), None, training=False)
 
 
-def _metas(torch: Any, program: Any, names: Iterable[Any]) -> dict[str, Any]:
-    """What the program knows of those of its values that are tensors."""
-    metas = {node.name: node.meta.get("val") for node in program.graph.nodes}
-    return {name: metas[name] for name in names if isinstance(metas.get(name), torch.Tensor)}
-
-
-def _tensors_of(torch: Any, program: Any, names: Iterable[Any], first: int = 0) -> dict[str, LogicalTensor]:
-    """Values of the program as tensors with -1 for sizes that are left open, by name."""
-    found: dict[str, LogicalTensor] = {}
-    for name, meta in _metas(torch, program, names).items():
-        what = f"value {name!r}"
-        try:
-            data_type = data_type_of(np.empty(0, numpy_type_of(meta.dtype)), what)
-        except Unmapped as error:
-            raise UnsupportedError(f"from_torch: {what}: {error}") from error
-        found[name] = LogicalTensor(first + len(found), data_type, open_shape(meta.shape), name=name)
-    return found
-
-
-def _returned(program: Any) -> list[Any]:
-    """What the program says of its outputs that the user gets; what buffers become comes before them."""
-    return [spec for spec in program.graph_signature.output_specs if spec.kind.name not in CHANGES]
-
-
-def _output_names(program: Any) -> dict[int, str]:
-    """A name for each output that the user gets, by its number."""
-    pytree = library("torch.utils._pytree", "torch", "from_torch")
-    count = len(_returned(program))
-    structure = pytree.tree_unflatten(list(range(count)), program.call_spec.out_spec)
-    return {number: f"output_{number}" for number in range(count)} | dict(_names(structure, ""))
-
-
 class _Importer:
     """One import.
 
@@ -248,7 +219,7 @@ class _Importer:
         """The graph. For `for_sizes` see `finished`."""
         self._check_changes()
         self._placeholders()
-        needed = _needed(self.program.graph.nodes)
+        needed = needed_nodes(self.program.graph.nodes)
         self.titles = titles(node for node in self.program.graph.nodes if node in needed)
         for node in self.program.graph.nodes:
             if node.op == "call_function":
@@ -304,6 +275,8 @@ class _Importer:
     def _held(self, key: str, tensor: Any) -> Any:
         """A parameter of the graph, or a tensor that becomes a constant of it."""
         constant = tensor.detach()
+        if constant.is_complex():
+            return constant
         array = self._array(constant)
         parameter = None if self.state is None else self.state.taken(key, tensor, array)
         if parameter is None:
@@ -320,13 +293,19 @@ class _Importer:
         return self.t.input(name, data_type, dims)
 
     def _outputs(self) -> dict[str, Value]:
-        specs = _returned(self.program)
-        names = _output_names(self.program)
+        specs = returned(self.program)
+        names = output_names(self.program)
         results: dict[str, Value] = {}
         for number, spec in enumerate(specs):
             value = self.values.get(spec.arg.name) if hasattr(spec.arg, "name") else None
             if value is not None and not (hasattr(spec.arg, "value") and spec.arg.value is None):
-                results[names[number]] = self._operand(value)
+                made = self._operand(value)
+                if isinstance(made, Complex):
+                    raise UnsupportedError(
+                        f"from_torch: output {names[number]!r} is of complex numbers, which oneDNN Graph has no type "
+                        "for; return torch.view_as_real(…) of it"
+                    )
+                results[names[number]] = made
         return results
 
     # --- values ---
@@ -344,11 +323,17 @@ class _Importer:
 
     def _operand(self, value: Any) -> Any:
         """An argument as translations take it."""
+        if self._is_complex(value):
+            parts = (value.resolve_conj().real, value.resolve_conj().imag)
+            return Complex(*(self._array(one.contiguous()) for one in parts))
         if isinstance(value, self.torch.Tensor):
             return self._array(value)
         if isinstance(value, list | tuple):
             return [self._operand(one) for one in cast("Sequence[Any]", value)]
         return value
+
+    def _is_complex(self, value: Any) -> bool:
+        return isinstance(value, self.torch.Tensor) and value.is_complex()
 
     def _argument(self, argument: Any) -> Any:
         """An argument with nodes replaced by their values."""
@@ -382,22 +367,22 @@ class _Importer:
         name = str(op) if op is not operator.getitem else "getitem"
         args = [self._argument(one) for one in node.args]
         named = {key: self._argument(one) for key, one in node.kwargs.items()}
-        if any(value is BROKEN for value in _leaves([*args, *named.values()])):
+        if any(value is BROKEN for value in leaves([*args, *named.values()])):
             self.values[node.name] = BROKEN
             if name != "getitem" and translation_of(self.table, op) is None:
                 self.problems.append(Problem(name, node.name, "there is no translation for it"))
             return
         self.t.label = self.titles.get(node.name) or node.name
         try:
-            made = self._made(op, args, named)
+            made = self._made(op, args, named, node.meta.get("val"))
             self._check(made, node.meta.get("val"))
         except FAILURES as error:
             self.problems.append(Problem(name, node.name, reason_of(error)))
             made = BROKEN
         self.values[node.name] = made
 
-    def _made(self, op: Any, args: list[Any], named: dict[str, Any]) -> Any:
-        if any(isinstance(one, Number) for one in _leaves([*args, *named.values()])):
+    def _made(self, op: Any, args: list[Any], named: dict[str, Any], meta: Any) -> Any:
+        if any(isinstance(one, Number) for one in leaves([*args, *named.values()])):
             if str(op) not in ROWS:
                 raise Unmapped(f"it takes a number that is known in a call only, and {ONE_ROW}")
             args = [one.tensor if isinstance(one, Number) else one for one in args]
@@ -410,10 +395,16 @@ class _Importer:
             if index >= len(values):
                 raise Unmapped(f"output {index} of the op has no counterpart")
             return values[index]
-        constant = not any(isinstance(value, COMPUTED) for value in _leaves([*args, *named.values()]))
+        given = list(leaves([*args, *named.values()]))
+        constant = not any(isinstance(value, (*COMPUTED, Complex)) for value in given)
         translate = translation_of(self.table, op)
         if constant and not (self.training and translate and draws(op, args, named)):
             return self._folded(op, args, named)
+        if self._is_complex(meta) or any(isinstance(one, Complex) or self._is_complex(one) for one in given):
+            whole = translation_of(COMPLEX, op)
+            translate = translation_of_parts(str(op), translate) if whole is None else whole
+            if translate is None:
+                raise Unmapped("there is no translation for it where numbers are complex")
         if translate is None:
             in_training = translation_of(_table(self.torch, True), op) is not None
             raise Unmapped(
@@ -434,9 +425,11 @@ class _Importer:
             list(zip(made, cast("Any", meta), strict=False)) if several else [(made, meta)]
         )
         for value, want in pairs:
+            value = value.real if isinstance(value, Complex) else value
             if not isinstance(value, COMPUTED) or not isinstance(want, self.torch.Tensor):
                 continue
-            shape, dtype = tuple(self.sizes.of(d) for d in want.shape), numpy_type_of(want.dtype)
+            type_of_parts = want.dtype.to_real() if want.is_complex() else want.dtype
+            shape, dtype = tuple(self.sizes.of(d) for d in want.shape), numpy_type_of(type_of_parts)
             have = shape_of(value)
             agree = len(have) == len(shape) and all(a == b or b < 0 for a, b in zip(have, shape, strict=True))
             if not agree or dtype_of(value) != dtype:
@@ -455,41 +448,3 @@ class _Importer:
                 )
         except Exception as error:  # whatever torch raises
             raise Unmapped(f"its constant value can't be computed ({one_line(error)})") from error
-
-
-def _needed(nodes: Sequence[Any]) -> set[Any]:
-    """The nodes that outputs depend on; others check sizes, say."""
-    found = {node for node in nodes if node.op == "output"}
-    for node in reversed(nodes):
-        if node in found:
-            found.update(node.all_input_nodes)
-    return found
-
-
-def _leaves(values: Any) -> Iterator[Any]:
-    for value in values:
-        if isinstance(value, list | tuple):
-            yield from _leaves(cast("Sequence[Any]", value))
-        else:
-            yield value
-
-
-def _names(structure: Any, prefix: str) -> Iterator[tuple[int, str]]:
-    """A name for each output, by its number: keys of mappings, fields of named tuples, and places."""
-    if isinstance(structure, int):
-        yield structure, prefix or "output"
-        return
-    if isinstance(structure, Mapping):
-        items = [(str(key), value) for key, value in cast("Mapping[Any, Any]", structure).items()]
-    elif isinstance(structure, list | tuple):
-        fields = getattr(cast("Any", structure), "_fields", None) or range(
-            len(cast("Sequence[Any]", structure))
-        )
-        items = [
-            (str(key) if isinstance(key, str) else f"{'' if prefix else 'output_'}{key}", value)
-            for key, value in zip(fields, cast("Sequence[Any]", structure), strict=True)
-        ]
-    else:
-        return
-    for key, value in items:
-        yield from _names(value, f"{prefix}.{key}" if prefix else key)

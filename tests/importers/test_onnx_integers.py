@@ -50,10 +50,13 @@ def test_products(kind, inner):
     ids=str,
 )
 def test_products_with_constant_weights(left, right, known, kind):
-    """x · w less z · Σ w, where the weights and their zero points fit s8; the former way where they don't."""
+    """x · w less z · Σ w; and more for all weights where they and their zero points don't fit s8 together."""
     a, weights = bytes_of(kind, *left), bytes_of("i1", *right, seed=1)
     unsigned = (weights // 2).view("u1") ^ 128
-    cases = ((weights, np.int8(0)), (unsigned, np.uint8(128)), (weights.view("u1"), np.uint8(9)))
+    cases = [(weights, np.int8(0)), (unsigned, np.uint8(128)), (weights.view("u1"), np.uint8(9))]
+    cases += [(np.full(right, 255, "u1"), np.uint8(0)), (np.full(right, 127, "i1"), np.int8(-128))]
+    if len(right) > 1:
+        cases += [(weights.view("u1"), bytes_of("u1", 6, seed=3)), (weights, bytes_of("i1", 6, seed=3))]
     for w, points in cases:
         zeros = [np.asarray(np.iinfo(kind).max, kind)]
         if len(left) == 2:
@@ -65,26 +68,31 @@ def test_products_with_constant_weights(left, right, known, kind):
                 [helper.make_node("MatMulInteger", ["a", "b", "z", "y"], ["o"])], given, ["o"], held
             )
             rows = zero.astype("i8").reshape(-1, 1) if zero.ndim else zero.astype("i8")
-            wanted = (a.astype("i8") - rows) @ (w.astype("i8") - int(points))
+            wanted = (a.astype("i8") - rows) @ (w.astype("i8") - points.astype("i8"))
             got = og.from_onnx(model).compile()(given)["o"]
             np.testing.assert_array_equal(got, wanted.astype("i4"), strict=True)
 
 
-def test_products_run_on_integers(onednn):
-    """Weights of 7 bits do, with the zero point that is found at execution."""
+@pytest.mark.parametrize("point", [0, 100])
+def test_products_run_on_integers(point, onednn):
+    """Weights of 7 bits do, with zero points of theirs, and of the data, which are found at execution."""
     if has_isa("avx512_core") and not has_isa("avx512_core_vnni"):
         pytest.skip("kernels of AVX-512 without VNNI are given no integers")
     x, w = rng(0).standard_normal((4, 96)).astype("f4"), (bytes_of("i1", 96, 24) // 2).astype("i1")
     nodes = [
         helper.make_node("DynamicQuantizeLinear", ["x"], ["q", "s", "z"]),
-        helper.make_node("MatMulInteger", ["q", "w", "z"], ["o"]),
+        helper.make_node("MatMulInteger", ["q", "w", "z", "p"], ["o"]),
     ]
-    model = model_of(nodes, {"x": x}, ["o", "q", "z"], {"w": w})
+    model = model_of(nodes, {"x": x}, ["o", "q", "z"], {"w": w, "p": np.asarray(point, "i1")})
     compiled = og.from_onnx(model).compile()
     got = compiled({"x": x})
-    np.testing.assert_array_equal(got["o"], (got["q"].astype("i4") - got["z"]) @ w.astype("i4"), strict=True)
+    wanted = (got["q"].astype("i4") - got["z"]) @ (w.astype("i4") - point)
+    np.testing.assert_array_equal(got["o"], wanted, strict=True)
     steps = [step.name for one in compiled.explain().values() for step in one.steps if not step.prepared]
-    assert not any("dequantize" in name for name in steps), steps
+    matmuls = [step for one in compiled.explain().values() for step in one.steps if "matmul" in step.name]
+    assert matmuls
+    assert not any(one.implementation.endswith("f32") for one in matmuls)
+    assert point or not any("dequantize" in name for name in steps), steps
 
 
 @pytest.mark.parametrize("channels", [4, 200])

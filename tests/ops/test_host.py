@@ -48,6 +48,8 @@ CALLS = {
     "HostGatherND": ([((2, 5, 3), F), ((2, 4, 1), W)], {"batch_dims": 1}, (2, 4, 3)),
     "HostScatterND": ([((5, 3), F), ((2, 1), W), ((2, 3), F)], {}, (5, 3)),
     "HostScatterElements": ([((5, 3), F), ((2, 1), W), ((2, 1), F)], {"axis": 0}, (5, 3)),
+    "HostGroupedMatMul": ([((5, 3), F), ((2, 3, 4), F), ((2,), W)], {}, (5, 4)),
+    "HostGroupedMatMulWeights": ([((5, 3), F), ((5, 4), F), ((2,), W)], {}, (2, 3, 4)),
     "HostGridSample": ([((2, 3, 4, 5), F), ((2, 6, 7, 2), F)], {}, (2, 3, 6, 7)),
     "HostTopK": ([((5, 3), F)], {"axis": 0, "k": 2}, (2, 3)),
     "HostMaxPoolGather": (
@@ -234,6 +236,12 @@ REFUSED = {
     "longer": ("HostGatherElements", [(5, 3), (2, 4)], {"axis": 0}, "must not be longer"),
     "deep": ("HostGatherND", [(5, 3), (2, 3)], {}, "at most 2 axes of 'src'"),
     "batches": ("HostGatherND", [(5, 3), (2,)], {"batch_dims": 1}, "more axes than the 1"),
+    "rows of rows": ("HostGroupedMatMul", [(5, 3, 1), (2, 3, 4), (2,)], {}, "'src' must have 2 axes"),
+    "no groups": ("HostGroupedMatMul", [(5, 3), (3, 4), (2,)], {}, "'weights' must have 3 axes"),
+    "ends of ends": ("HostGroupedMatMulWeights", [(5, 3), (5, 4), (2, 1)], {}, "'ends' must have 1 axis"),
+    "sums": ("HostGroupedMatMul", [(5, 3), (2, 4, 4), (2,)], {}, "must agree, got 3 and 4"),
+    "groups": ("HostGroupedMatMul", [(5, 3), (2, 3, 4), (3,)], {}, "must agree, got 2 and 3"),
+    "rows": ("HostGroupedMatMulWeights", [(5, 3), (6, 4), (2,)], {}, "must agree, got 5 and 6"),
     "lists": (
         "HostSlice",
         [(5,)],

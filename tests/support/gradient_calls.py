@@ -394,6 +394,11 @@ GRADIENT_CALLS: dict[str, list[Call]] = {
         Call((normal(5, 3), np.array([[2, 0, 1], [4, 4, 0]]), normal(2, 3)), {"axis": 0}),
         Call((normal(5, 3), np.array([[2, 2, 1]]), normal(1, 3)), {"axis": 1, "reduction": "add"}),
     ],
+    "HostGroupedMatMul": [
+        Call((normal(5, 3), normal(3, 3, 2), np.array([2, 2, 4]))),
+        Call((normal(4, 3), normal(2, 3, 2), np.array([1, 4]))),
+    ],
+    "HostGroupedMatMulWeights": [Call((normal(5, 3), normal(5, 2), np.array([2, 2, 4])))],
     "HostMaxPoolGather": [
         Call((apart(2, 3, 5, 6), normal(2, 3, 5, 6)), POOL),
         Call(

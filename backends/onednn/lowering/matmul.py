@@ -11,6 +11,7 @@ from attrs import evolve
 from ....graph.model.logical_tensor import LogicalTensor, row_major
 from ....graph.model.op import Op
 from ....ops.data_types import DataType
+from ....ops.errors import LibraryError
 from ....ops.matmul import matrix_shapes
 from ....ops.records import frozen
 from ..library.descriptors import MatMul
@@ -22,11 +23,13 @@ from ..library.primitive import PrimitiveDesc
 from ..plan.measured_forms import Form
 from ..plan.steps import Buffer
 from ..plan.unfit import Unfit
+from ..plan.work import is_crowded
 from .decompression import MODES, Packed, brought, packed_weights, why_not_so
 from .links import Link, result_of
 from .long_sums import PRODUCTS, check_products
 from .lowering import Lowered, Lowering
-from .post_ops import OperandView, PostOps
+from .post_ops import LikeResult, OperandView, PostOps, See
+from .rows_as_image import convolved, gains, image, seen
 from .tensors import Quantized
 from .views import reshaped_strides
 
@@ -75,12 +78,13 @@ class Operands:
             folded=True,
         )
 
+    def seen(self, low: Lowering) -> See:
+        """From an operand of what follows to how the product sees it."""
+        return partial(_as_rows, low, matrix=self.matrix) if self.folded else lambda operand: operand
+
     def post_ops(self, low: Lowering, output: LogicalTensor, links: Sequence[Link]) -> PostOps:
         """The factors' scales and zero points, and what follows the product."""
-        view = OperandView(output)
-        if self.folded:
-            view = OperandView(output, partial(_as_rows, low, matrix=self.matrix))
-        post_ops = PostOps(low, view, narrow_weights=self.narrow)
+        post_ops = PostOps(low, OperandView(output, self.seen(low)), narrow_weights=self.narrow)
         for argument, (mask, values) in self.scales.items():
             post_ops.add_scales(argument, values, mask)
         for argument, value in self.zero_points.items():
@@ -130,6 +134,9 @@ def matmul(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     product = _normalised(low, op, a_shape, b_shape)
     if product.meets_one_matrix and not turned:
         product = product.in_rows(low)
+    if _as_convolution(low, op, product, links):
+        _shape_back(low, result, output.dims or (1,))
+        return
     post_ops = product.post_ops(low, output, links)
     bias = product.bias
     asked = MatMul(
@@ -153,8 +160,26 @@ def matmul(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     _shape_back(low, result, output.dims or (1,))
 
 
-CROWDING = 2048
-"""Bytes: rows that lie a multiple of it apart share few sets of a cache of the first level."""
+def _as_convolution(low: Lowering, op: Op, product: Operands, links: Sequence[Link]) -> bool:
+    """A convolution, where it is faster; says whether there is one."""
+    constant = product.free_weights(low, op.inputs[1]) != product.weights.desc
+    integers = product.scales or product.zero_points or product.packed
+    made = low.edges.producer(op.inputs[1]) is not None
+    if integers or not constant or not gains(low, product.src.desc, product.weights.desc, made):
+        return False
+    output, result = op.outputs[0], result_of(op, links)
+    try:
+        with low.attempt(low.tensors.way):
+            target = product.target(low, output, result, links)
+            lies = target if target.strides is None else image(low.layouts, target)
+            post_ops = PostOps(low, LikeResult.of(output, seen(low, product.seen(low)), lies))
+            post_ops.add_links(links)
+            convolved(low, product.src, product.weights, product.bias, target, post_ops, result)
+    except (Unfit, LibraryError):
+        return False
+    return True
+
+
 GAP = 64
 """Bytes behind a row, so that rows do not: a cache line."""
 
@@ -172,8 +197,7 @@ def _on_rows_apart(low: Lowering, asked: MatMul) -> PrimitiveDesc:
     desc = low.chooser.describe(asked)
     lies = desc.memory_desc(Query.weights_md)
     row = lies.shape[-1]
-    crowded = lies.strides is not None and row > 1 and row * lies.itemsize % CROWDING == 0
-    if asked.weights == lies or not crowded or not is_called(desc.implementation, "gemm:jit"):
+    if asked.weights == lies or not is_crowded(lies) or not is_called(desc.implementation, "gemm:jit"):
         return desc
     if lies.data_type not in (DataType.f32, DataType.s8) or lies.shape[-2] == 1:
         return desc

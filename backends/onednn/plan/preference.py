@@ -41,6 +41,14 @@ def _is_f32(features: Features) -> bool:
     return features.src.data_type is DataType.f32
 
 
+def _has_positions_in_f32(features: Features) -> bool:
+    """Whether f32 is taken of many positions, of all images together, or over many channels."""
+    images, channels, *positions = features.src.shape
+    return _is_f32(features) and (
+        images * math.prod(positions) >= MANY_POSITIONS or channels >= MANY_CHANNELS
+    )
+
+
 def _has_small_windows_in_bf16(features: Features) -> bool:
     """Whether depthwise windows of 3 × 3 or less go over bf16."""
     return features.src.data_type is DataType.bf16 and max(features.weights.shape[3:]) <= SMALL_WINDOW
@@ -62,6 +70,7 @@ def _is_depthwise(features: Features) -> bool:
 
 SMALL_WINDOW = 3
 LARGE_IMAGE = 56 * 56
+MANY_POSITIONS, MANY_CHANNELS = 16, 2048
 TABLE = (
     Preference(
         "convolution_forward",
@@ -91,9 +100,9 @@ TABLE = (
         "convolution_forward",
         "brgconv_1x1:avx2",
         "jit_1x1:avx2",
-        "f32 with AVX2",
-        _is_f32,
-        "1.0 to 1.3 times as fast over 24 to 1280 channels, and up to 4 times over 2048 and 3072",
+        "f32 at 16 positions and more, or over 2048 channels, with AVX2",
+        _has_positions_in_f32,
+        "1.0 to 1.3 times as fast over 24 to 1280 channels, and up to 4 times over 2048 and 3072; 0.5 to 1.4 else",
     ),
     Preference(
         "convolution_backward_data",

@@ -53,12 +53,19 @@ TRAITS: Mapping[str, tuple[str, ...]] = {
         "filled patch",
         "patch",
     ),
-    "matmul": ("rows", "depth", "columns", "batches", "first turned", "second turned", "flops"),
+    "matmul": (
+        *("rows", "depth", "columns", "batches", "first turned", "second turned", "flops"),
+        *("first crowded", "second crowded", "product crowded"),
+    ),
     "reorder": ("elements", "source run", "target run", "channels", "images"),
     "sum": (),
 }
 """Family of a step → what its traits are, in order: of the width where they are of one axis; `filled` is how full the
-vectors are, `patch` the channels and taps that one position of diff_dst meets."""
+vectors are, `patch` the channels and taps that one position of diff_dst meets. Trees of older data ask for none of
+those that came last."""
+
+CROWDING = 2048
+"""Bytes: rows that lie a multiple of it apart share few sets of a cache of the first level."""
 
 
 @frozen
@@ -173,11 +180,20 @@ def matmul_work(
     columns, batches = second.shape[-1], float(math.prod(batch))
     flops = 2.0 * batches * rows * depth * columns
     turned = (float(_is_turned(first)), float(_is_turned(second)))
+    crowded = tuple(float(is_crowded(one)) for one in (first, second, product))
     return Work(
         "matmul",
         f"{implementation} {data_type.value}",
         (1.0, flops, *_bytes(first.nbytes + second.nbytes + product.nbytes), batches),
-        (float(rows), float(depth), float(columns), batches, *turned, flops),
+        (float(rows), float(depth), float(columns), batches, *turned, flops, *crowded),
+    )
+
+
+def is_crowded(matrix: MemoryDesc) -> bool:
+    """Whether its rows, or its columns where these lie together, are so far apart that they share sets of a cache."""
+    strides = matrix.strides
+    return (
+        strides is not None and max(strides[-2:]) > 1 and max(strides[-2:]) * matrix.itemsize % CROWDING == 0
     )
 
 
