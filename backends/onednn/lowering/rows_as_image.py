@@ -85,7 +85,9 @@ def convolved(
     layouts, (inner, columns), count = low.layouts, weights.desc.shape, rows.desc.shape[0]
     if target.strides is None:
         target = layouts.desc(target.shape, row_major(target.shape), target.data_type)
-    steps = weights.desc.strides or ()
+    steps = weights.desc.strides
+    if steps is None:
+        raise Unfit("weights in a blocked layout")
     turned = layouts.view(weights, (columns, inner, 1, 1), (steps[1], steps[0], *[inner * columns] * 2))
     vector = None if bias is None else _vector(layouts, bias, columns)
     data, wanted = layouts.look(rows, image(layouts, rows.desc)), image(layouts, target)
