@@ -85,16 +85,24 @@ class Operands:
     def post_ops(self, low: Lowering, output: LogicalTensor, links: Sequence[Link]) -> PostOps:
         """The factors' scales and zero points, and what follows the product."""
         post_ops = PostOps(low, OperandView(output, self.seen(low)), narrow_weights=self.narrow)
-        for argument, (mask, values) in self.scales.items():
-            post_ops.add_scales(argument, values, mask)
-        for argument, value in self.zero_points.items():
-            post_ops.add_zero_point(argument, value)
+        self.add_scales(post_ops)
         if self.packed is not None:
             rank = len(self.weights.desc.shape)
             how, mode = self.packed.decompression(rank), MODES[self.src.desc.data_type]
             post_ops.add_decompression(how, mode, self.packed.scales, self.packed.points)
         post_ops.add_links(links)
         return post_ops
+
+    def add_scales(self, post_ops: PostOps, columns: int | None = None) -> None:
+        """The factors' scales and zero points.
+
+        Args:
+            columns: mask of the columns' axis in weights that lie otherwise than the product's.
+        """
+        for argument, (mask, values) in self.scales.items():
+            post_ops.add_scales(argument, values, columns if mask and columns is not None else mask)
+        for argument, value in self.zero_points.items():
+            post_ops.add_zero_point(argument, value)
 
     def target(
         self, low: Lowering, output: LogicalTensor, result: LogicalTensor, links: Sequence[Link]
@@ -163,16 +171,17 @@ def matmul(low: Lowering, op: Op, links: Sequence[Link]) -> None:
 def _as_convolution(low: Lowering, op: Op, product: Operands, links: Sequence[Link]) -> bool:
     """A convolution, where it is faster; says whether there is one."""
     constant = product.free_weights(low, op.inputs[1]) != product.weights.desc
-    integers = product.scales or product.zero_points or product.packed
     made = low.edges.producer(op.inputs[1]) is not None
-    if integers or not constant or not gains(low, product.src.desc, product.weights.desc, made):
+    if product.packed or not constant or not gains(low, product.src.desc, product.weights.desc, made):
         return False
     output, result = op.outputs[0], result_of(op, links)
     try:
         with low.attempt(low.tensors.way):
             target = product.target(low, output, result, links)
             lies = target if target.strides is None else image(low.layouts, target)
-            post_ops = PostOps(low, LikeResult.of(output, seen(low, product.seen(low)), lies))
+            view = LikeResult.of(output, seen(low, product.seen(low)), lies)
+            post_ops = PostOps(low, view, narrow_weights=product.narrow)
+            product.add_scales(post_ops, columns=1)
             post_ops.add_links(links)
             convolved(low, product.src, product.weights, product.bias, target, post_ops, result)
     except (Unfit, LibraryError):

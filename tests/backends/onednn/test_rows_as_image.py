@@ -80,3 +80,37 @@ def test_small_matrices_stay_products():
     graph = og.Graph()
     graph.output(graph.matmul(graph.input("x", "f32", (8, 32)), graph.constant(numbers(32, 32)), name="y"))
     assert ways(graph.compile()) == ["matmul"]
+
+
+@each("shape", [(1,), (5,), (33,), (2, 7)])
+@each("result", ["f32", "u8", "u8 and a residual"])
+@each("many", [False, True])
+def test_integers_of_7_bits_are_exact(many, result, shape):
+    """With zero points, a scale for each column, a bias, and what is rounded again; extremes among the numbers."""
+    rng = np.random.default_rng(len(result))
+    weights = rng.choice([-64, -1, 0, 3, 64], (WIDE, WIDE)).astype(np.int8)
+    scales = (2.0 ** rng.integers(-9, -6, WIDE)).tolist() if many else [2.0**-8]
+    graph = og.Graph()
+    x = graph.input("x", "u8", (*shape, WIDE))
+    points = {"scales": [0.5], "zps": [7], "qtype": "per_tensor"}
+    how = "per_channel" if many else "per_tensor"
+    a = graph.op("Dequantize", x, **points)
+    w = graph.op(
+        "Dequantize",
+        graph.constant(weights, name="w"),
+        scales=scales,
+        zps=[0] * len(scales),
+        qtype=how,
+        axis=1,
+    )
+    y = graph.op("MatMul", a, w, graph.constant(numbers(WIDE, seed=2)))
+    if "residual" in result:
+        y = graph.op("Add", y, a)
+    if result != "f32":
+        y = graph.op("Quantize", y, scales=[4.0], zps=[100], qtype="per_tensor")
+    graph.output(y, name="y")
+    array = rng.choice([0, 1, 200, 255], (*shape, WIDE)).astype(np.uint8)
+    model = graph.compile()
+    np.testing.assert_array_equal(model(array)["y"], graph.compile(backend="numpy")(array)["y"])
+    alone = has_isa("avx2") and not has_isa("avx512_core")
+    assert not alone or shape == (1,) or ways(model) == ["matmul as convolution"]
