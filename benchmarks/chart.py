@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from figures import Machine, whole_machines
+from result_pages import Machine, whole_machines
 
 ROOT = Path(__file__).resolve().parent.parent
 PICTURE = ROOT / "docs" / "pages" / "pictures" / "speed.png"
