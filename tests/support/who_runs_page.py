@@ -15,8 +15,17 @@ from onednn_graph.backends.onednn.rules.rule import Rule
 
 DATA = Path(__file__).parents[2] / "docs" / "pages" / "ops" / "who-runs.json"
 PAGE = DATA.with_suffix(".md")
-ISAS = {"sse41": "SSE4.1", "avx2": "AVX2", "avx512_core": "AVX-512", "avx512_core_bf16": "AVX-512 with bf16"}
-"""Instruction sets, as the library names them → as the page does."""
+ISAS = {
+    "sse41": "SSE4.1",
+    "avx2": "AVX2",
+    "avx2_vnni": "AVX2 with VNNI",
+    "avx512_core": "AVX-512",
+    "avx512_core_vnni": "AVX-512 with VNNI",
+    "avx512_core_bf16": "AVX-512 with bf16",
+    "avx512_core_fp16": "AVX-512 with FP16",
+    "avx512_core_amx": "AMX",
+}
+"""Instruction sets, as the library names them → as the page does; each has what those before it of its kind have."""
 HEAD = """# Who runs what
 
 Every op by itself, in each type, on each instruction set and oneDNN: who computes it, by which kernel, and how that
@@ -46,7 +55,7 @@ def read() -> dict[str, Any]:
 
 def page(data: Mapping[str, Any]) -> str:
     """The whole page."""
-    return HEAD + "\n".join((*_table(data), "", *_rules())) + "\n"
+    return HEAD + "\n".join((*_looked_at(data), *_table(data), "", *_rules())) + "\n"
 
 
 def _table(data: Mapping[str, Any]) -> Iterator[str]:
@@ -68,19 +77,54 @@ def _lines(
     data: Mapping[str, Any], rows: Sequence[str], versions: Sequence[str]
 ) -> Iterator[tuple[str, str, Sequence[str]]]:
     """Types, instruction sets and a text for each version, those with the same texts in one line."""
-    lines: dict[tuple[tuple[str, ...], ...], list[str]] = {}
+    lines: dict[tuple[tuple[str | None, ...], ...], list[str]] = {}
     for row in rows:
         texts = {
             tuple(c): _text(data["cells"][n]) for c, n in zip(data["columns"], data["rows"][row], strict=True)
         }
-        matrix = tuple(tuple(texts.get((version, isa), "") for version in versions) for isa in ISAS)
+        matrix = tuple(tuple(texts.get((version, isa)) for version in versions) for isa in ISAS)
         lines.setdefault(matrix, []).append(row.split(" ")[1])
     for matrix, types in lines.items():
-        sets: dict[tuple[str, ...], list[str]] = {}
-        for isa, texts in zip(ISAS.values(), matrix, strict=True):
-            sets.setdefault(texts, []).append(isa)
-        for texts, names in sets.items():
-            yield ", ".join(types), "all" if len(names) == len(ISAS) else ", ".join(names), texts
+        for names, known in _alike(matrix):
+            yield ", ".join(types), _sets(names), tuple(text or "" for text in known)
+
+
+def _alike(matrix: Sequence[Sequence[str | None]]) -> list[tuple[list[str], list[str | None]]]:
+    """Instruction sets with the same texts; None, of a version that was not looked at, is like that of the set before."""
+    found: list[tuple[list[str], list[str | None]]] = []
+    for isa, texts in zip(ISAS, matrix, strict=True):
+        for names, known in reversed(found):
+            if all(a == b for a, b in zip(texts, known, strict=True) if a is not None and b is not None):
+                names.append(isa)
+                known[:] = [a if b is None else b for a, b in zip(texts, known, strict=True)]
+                break
+        else:
+            found.append(([isa], [*texts]))
+    return found
+
+
+def _sets(names: Sequence[str]) -> str:
+    """Instruction sets, those that follow one another by their first and last."""
+    order = list(ISAS)
+    first, last = order.index(names[0]), order.index(names[-1])
+    if len(names) == len(order):
+        return "all"
+    if len(names) < 3 or last - first + 1 != len(names):
+        return ", ".join(ISAS[name] for name in names)
+    if last == len(order) - 1:
+        return f"from {ISAS[names[0]]} on"
+    return f"up to {ISAS[names[-1]]}" if first == 0 else f"{ISAS[names[0]]} to {ISAS[names[-1]]}"
+
+
+def _looked_at(data: Mapping[str, Any]) -> Iterator[str]:
+    """What to know of versions that were not looked at with every instruction set."""
+    columns: dict[str, list[str]] = {}
+    for version, isa in data["columns"]:
+        columns.setdefault(version, []).append(ISAS[isa])
+    for version, sets in columns.items():
+        if len(sets) < len(ISAS):
+            yield f"oneDNN {version} was looked at with {', '.join(sets)} alone; its texts are of these."
+            yield ""
 
 
 def _text(cell: Cell) -> str:
