@@ -90,7 +90,7 @@ def _lines(
 
 
 def _alike(matrix: Sequence[Sequence[str | None]]) -> list[tuple[list[str], list[str | None]]]:
-    """Instruction sets with the same texts; None, of a version that was not looked at, is like that of the set before."""
+    """Instruction sets with the same texts; None, of a version not looked at, is like that of the set before."""
     found: list[tuple[list[str], list[str | None]]] = []
     for isa, texts in zip(ISAS, matrix, strict=True):
         for names, known in reversed(found):
