@@ -19,7 +19,7 @@ import random
 import sys
 
 from children import restarted
-from fuzz_primitives import write_tally
+from fuzz_primitives import chosen, write_tally
 from guarded import Guarded
 from wide_draws import SHARE, convolution
 
@@ -209,7 +209,8 @@ def child(args) -> None:
         ran = False
         for candidate in found:
             ran = True
-            if not candidate.implementation.startswith(args.only):
+            name = candidate.implementation
+            if not name.startswith(args.only) or not chosen(args.kernels, name):
                 continue
             if not candidate.strategy.startswith(args.strategy):
                 continue
@@ -302,6 +303,8 @@ def parent(args) -> int:
                     args.fpmath,
                     "--only",
                     args.only,
+                    "--kernels",
+                    args.kernels,
                     "--strategy",
                     args.strategy,
                     "--which",
@@ -372,6 +375,7 @@ def main() -> int:
     parser.add_argument("--fpmath", default="strict", help="fpmath mode of the problems")
     parser.add_argument("--strategy", default="", help="beginning of the strategies' names to run")
     parser.add_argument("--only", default="", help="beginning of the implementation names to run")
+    parser.add_argument("--kernels", default="", help="parts of their names, comma-separated")
     parser.add_argument("--everything", action="store_true", help="write what was right to --out too")
     parser.add_argument("--tally", help="file for how often each kernel was right, wrong or crashed")
     parser.add_argument("--timeout", type=int, default=300, help="seconds until a child counts as hung")

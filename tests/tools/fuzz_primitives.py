@@ -136,6 +136,11 @@ def attempt(engine, desc, trial):
     return problems
 
 
+def chosen(kernels, name) -> bool:
+    """Whether a kernel has one of these parts, separated by commas, in its name; all have, where there are none."""
+    return not kernels or any(part in name for part in kernels.split(","))
+
+
 def child(args) -> None:
     from onednn_graph.backends.onednn.library.primitive import NativeEngine, described, implementations
     from onednn_graph.backends.onednn.plan.arena import GUARDS
@@ -178,7 +183,7 @@ def child(args) -> None:
                 continue
             tag["impl"], tag["barred"] = name, refused(Features(trial.descriptor, desc))
             tag["problem"] = told_of(trial)
-            if args.which == "trusted" and tag["barred"]:
+            if (args.which == "trusted" and tag["barred"]) or not chosen(args.kernels, name):
                 continue
             log.write(json.dumps({"begin": tag}) + "\n")
             try:
@@ -218,6 +223,8 @@ def parent(args) -> int:
                     args.families,
                     "--which",
                     args.which,
+                    "--kernels",
+                    args.kernels,
                     "--wide",
                     str(args.wide),
                     *only,
@@ -281,6 +288,9 @@ def main() -> int:
     parser.add_argument("--families", default="", help="which families, comma-separated; all if empty")
     parser.add_argument("--out", default="fuzz-primitives.jsonl")
     parser.add_argument("--which", default="all", choices=["all", "trusted", "references"])
+    parser.add_argument(
+        "--kernels", default="", help="run only those with one of these parts in their names, comma-separated"
+    )
     parser.add_argument("--wide", type=float, default=SHARE, help="share of trials with something large")
     parser.add_argument("--only", type=int, help="number of one trial of the seed's batch")
     parser.add_argument("--tally", help="file for how often each kernel was right, wrong or crashed")

@@ -3,6 +3,7 @@
     python tests/tools/sweep.py                                    # the library that would be loaded
     python tests/tools/sweep.py --library /opt/onednn/libdnnl.so --trials 10000 --problems 1000 --seed 7
     python tests/tools/sweep.py --rules                            # the reproducers alone
+    python tests/tools/sweep.py --isa AVX512_CORE_AMX --kernels amx # what an instruction set adds
 
 It replays the reproducers of all rules, then draws trials of what nothing bars for each instruction set, all in child
 processes, and adds what came out to `sweeps/<version>-<runtime>.json` beside this file: how each reproducer ended, and
@@ -29,7 +30,15 @@ SWEEPS = HERE / "sweeps"
 PROVEN = HERE.parents[1] / "backends" / "onednn" / "proven"
 LEAST = 200
 """Trials that a kernel must have run right, over all instruction sets."""
-SETS = ("SSE41", "AVX2", "AVX512_CORE", "AVX512_CORE_VNNI", "AVX512_CORE_BF16")
+SETS = (
+    "SSE41",
+    "AVX2",
+    "AVX512_CORE",
+    "AVX512_CORE_VNNI",
+    "AVX512_CORE_BF16",
+    "AVX512_CORE_FP16",
+    "AVX512_CORE_AMX",
+)
 ABOUT = """
 import json
 from onednn_graph.backends.onednn.library.loading import load
@@ -72,7 +81,18 @@ def counted(library, args, isa) -> collections.Counter:
         with tempfile.TemporaryDirectory() as folder:
             tally = Path(folder, "tally.json")
             command = [sys.executable, HERE / f"{tool}.py", *number, "--which", "trusted", "--isa", isa]
-            command += ["--seed", args.seed, "--out", args.out, "--tally", tally, "--wide", 0.1]
+            command += [
+                "--kernels",
+                args.kernels,
+                "--seed",
+                args.seed,
+                "--out",
+                args.out,
+                "--tally",
+                tally,
+                "--wide",
+                0.1,
+            ]
             environment = environment_of(library) | {"OMP_NUM_THREADS": "2"}
             subprocess.run(list(map(str, command)), env=environment, stdout=subprocess.DEVNULL, check=False)
             for *key, count in json.loads(tally.read_text()):
@@ -158,6 +178,11 @@ def main() -> int:
     )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--isa", default=",".join(SETS), help="instruction sets, comma-separated")
+    parser.add_argument(
+        "--kernels",
+        default="",
+        help="only those with one of these parts in their names: amx,fp16 on a CPU that is new",
+    )
     parser.add_argument("--out", default="sweep-findings.jsonl")
     args = parser.parse_args()
     seen = about(args.library)
