@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, settings
 from left_out import note
 from newer_library import lacking
 from onednn_graph.backends.onednn.library.loading import load
-from onednn_graph.backends.onednn.proven import Swept
+from onednn_graph.backends.onednn.proven import SHIPPED, Swept, runtime_of
 from onednn_graph.backends.onednn.proven import swept as how_swept
 from onednn_graph.graph.trust.store import STORE
 
@@ -149,9 +149,13 @@ def _shown(value):
 
 @pytest.fixture
 def swept(onednn):
-    """Skips what only holds for versions of oneDNN that the fuzzers have swept in full: on others much is verified."""
-    if how_swept(load()) is not Swept.full:
-        pytest.skip(f"no fuzzer has swept oneDNN {load().version} in full: much that runs on it is verified")
+    """Skips what only holds for oneDNNs and CPUs that the fuzzers have swept in full: on others much is verified."""
+    lib = load()
+    proofs = SHIPPED[runtime_of(lib)].proofs(lib.version[:2])
+    if how_swept(lib) is not Swept.full or proofs is None:
+        pytest.skip(f"no fuzzer has swept oneDNN {lib.version} in full: much that runs on it is verified")
+    if lib.effective_isa not in proofs.instruction_sets:
+        pytest.skip(f"no fuzzer has run on {lib.effective_isa}: much that runs on it is verified")
 
 
 @pytest.fixture(scope="session")

@@ -26,7 +26,14 @@ from op_calls import EXAMPLES, SCHEMAS, Example
 DATA = Path(__file__).with_suffix(".json")
 PAGE = Path(__file__).parents[2] / "docs" / "pages" / "guides" / "special-values.md"
 BEGIN, END = "<!-- measured -->\n", "<!-- end of what is measured -->\n"
-ISAS = {"sse41": "SSE4.1", "avx2": "AVX2", "avx512_core": "AVX-512", "avx512_core_bf16": "AVX-512 with bf16"}
+ISAS = {
+    "sse41": "SSE4.1",
+    "avx2": "AVX2",
+    "avx512_core": "AVX-512",
+    "avx512_core_bf16": "AVX-512 with bf16",
+    "avx512_core_fp16": "AVX-512 with FP16",
+    "avx512_core_amx": "AMX",
+}
 """Instruction sets that the page has, as the library names them and as the page does."""
 
 FLOATS = {"f32": np.float32, "bf16": ml_dtypes.bfloat16, "f16": np.float16}
