@@ -304,6 +304,56 @@ def test_complex_parts_are_torchs():
         assert_near(made, other)
 
 
+DIVISIONS = {
+    "down": lambda x, y: (x + 1) // y,
+    "towards zero": lambda x, y: torch.div(x + 1, y, rounding_mode="trunc"),
+    "remainder": lambda x, y: (x + 1) % y,
+    "remainder of the dividend": lambda x, y: torch.fmod(x + 1, y),
+}
+
+
+@pytest.mark.parametrize("division", DIVISIONS.values(), ids=DIVISIONS)
+@pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.uint8])
+def test_whole_numbers_divided_by_0_are_torchs_error(dtype, division):
+    """NumPy makes 0 of them."""
+    x, run = torch.tensor([7, 3, 4], dtype=dtype), compiled(division)
+    for y in (torch.tensor([2, 1, 3], dtype=dtype), 2):
+        assert torch.equal(run(x, y), division(x, y))
+    for y in (torch.tensor([2, 0, 3], dtype=dtype), 0):
+        with pytest.raises(RuntimeError, match="ZeroDivisionError"):
+            run(x, y)
+
+
+def test_a_division_by_a_number_is_part_of_a_region():
+    module = nn.Linear(4, 4)
+    module.forward = lambda x: (x + 1) // 2 % 3 + module.weight
+    with torch.no_grad():
+        compiled(module)(torch.arange(4))
+    (function,) = functions(module)
+    assert [step.name for program in function.programs.values() for step in program.steps] == ["region"]
+
+
+SCATTERS = {
+    "a value": lambda x, places: (x + 1).scatter(0, places, 1.5),
+    "a tensor": lambda x, places: (x + 1).scatter(0, places, x),
+    "added": lambda x, places: (x + 1).scatter_add(0, places, x),
+    "reduced": lambda x, places: (x + 1).scatter_reduce(0, places, x, "amax"),
+    "bags": lambda x, places: nn.functional.embedding_bag(places, x + 1),
+}
+
+
+@pytest.mark.parametrize("scatter", SCATTERS.values(), ids=SCATTERS)
+@pytest.mark.parametrize("index", [-1, 3])
+def test_an_index_of_a_scatter_beyond_its_target_is_torchs_error(scatter, index):
+    """NumPy counts what is below 0 from the end."""
+    x, run = torch.arange(12.0).reshape(3, 4), compiled(scatter)
+    with torch.no_grad():
+        good = torch.tensor([[2, 0, 1, 0]])
+        assert torch.equal(run(x, good), scatter(x, good))
+        with pytest.raises(RuntimeError, match="out of bounds|valid range"):
+            run(x, torch.tensor([[2, index, 1, 0]]))
+
+
 @pytest.mark.parametrize("index", [-1, 4])
 def test_an_index_beyond_a_table_is_torchs_error(index):
     module = nn.Embedding(4, 3)

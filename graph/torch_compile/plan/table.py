@@ -3,26 +3,32 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
+
+import numpy as np
 
 from ...aten.schema import Translate
 from ...aten.table import AUTOGRAD
-from ...importing.translation import Translation, Unmapped, Value, shape_of
+from ...importing.expressions import FLOATS, Operand
+from ...importing.translation import Translation, Unmapped, Value, dtype_of, shape_of
 from ..framework import aten
 
 LEFT_TO_TORCH = frozenset(
     f"aten.{name}"
     for name in (
         *("native_dropout", "bernoulli", "dropout"),
-        *("embedding", "gather", "index_select"),
+        *("embedding", "gather", "index_select", "_embedding_bag", "_embedding_bag_forward_only"),
+        *("scatter", "scatter_add", "scatter_reduce"),
         *("sort", "topk", "sign"),
         *("amax", "amin", "max.default", "min.default"),
     )
 )
 """Ops that importers translate and that stay with torch here, for what is expected of torch: its random numbers
-(dropout, bernoulli), its errors for indices out of range (embedding, gather, index_select), its order among equal
-elements (sort, topk), zero for the sign of NaN, and infinity for the extreme of a row that is infinite altogether, as
-masked scores are, of which the library makes the largest number (amax, amin, max, min)."""
+(dropout, bernoulli), its errors for indices out of range, below 0 as well, which NumPy counts from the end (embedding,
+gather, index_select, scatter and their like), its order among equal elements (sort, topk), zero for the sign of NaN,
+and infinity for the extreme of a row that is infinite altogether, as masked scores are, of which the library makes the
+largest number (amax, amin, max, min)."""
 INEXACT = frozenset(
     f"aten.{name}"
     for name in ("log", "log2", "log10", "_log_softmax", "softplus", "log_sigmoid", "logsumexp")
@@ -53,13 +59,43 @@ def _attention(t: Translation, query: Value, key: Value, *more: Any) -> Any:
     return AUTOGRAD[ATTENTION](t, query, key, *more)
 
 
+def _of_whole_numbers(translate: Translate, t: Translation, a: Operand, b: Operand, *more: Any) -> Any:
+    """A division that torch rounds, of floating-point numbers, or of whole ones by what is never 0.
+
+    Raises:
+        Unmapped: it may be of whole numbers by 0: an error of torch's, and 0 of NumPy's.
+    """
+    rounded = more != (None,)  # without a mode of rounding the quotient is a floating-point number
+    if rounded and _is_whole(a) and _is_whole(b):
+        known = b if isinstance(b, int | np.ndarray) else 0
+        if not np.all(known):
+            raise Unmapped("whole numbers are divided by what may be 0, which is an error of torch's")
+    return translate(t, a, b, *more)
+
+
+def _is_whole(one: Operand) -> bool:
+    """Whether it has whole numbers, or truths."""
+    return isinstance(one, int) if isinstance(one, int | float) else dtype_of(one) not in FLOATS
+
+
+DIVISIONS = frozenset(
+    f"aten.{name}"
+    for name in (
+        *("div.Tensor_mode", "div.Scalar_mode", "floor_divide"),
+        *("remainder.Tensor", "remainder.Scalar", "fmod.Tensor", "fmod.Scalar"),
+    )
+)
+"""Ops that divide whole numbers as such."""
 ATTENTION = "aten._scaled_dot_product_flash_attention_for_cpu"
 """What torch makes of attention on the CPU."""
-TABLE: dict[str, Translate] = {
+_TAKEN: dict[str, Translate] = {
     name: function
     for name, function in AUTOGRAD.items()
     if not any(name == left or name.startswith(f"{left}.") for left in LEFT_TO_TORCH | INEXACT)
-} | {ATTENTION: _attention}
+}
+TABLE: dict[str, Translate] = (
+    _TAKEN | {name: partial(_of_whole_numbers, _TAKEN[name]) for name in DIVISIONS} | {ATTENTION: _attention}
+)
 """Name, with the overload or without → translation."""
 VIEWS: dict[str, Any] = {
     f"aten.{name}": function
