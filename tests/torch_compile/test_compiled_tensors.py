@@ -354,6 +354,46 @@ def test_an_index_of_a_scatter_beyond_its_target_is_torchs_error(scatter, index)
             run(x, torch.tensor([[2, index, 1, 0]]))
 
 
+LOOKS = {
+    "expand": lambda x: x.expand(2, -1),
+    "as_strided": lambda x: x.as_strided((2, 1 << 20), (0, 1)),
+    "unfold": lambda x: x.unfold(0, 4, 1),
+    "split": lambda x: x.expand(2, -1).split(1 << 19, 1)[1],
+}
+
+
+@pytest.mark.parametrize("look", LOOKS.values(), ids=LOOKS)
+def test_a_look_at_a_constant_may_be_written_to(look):
+    """It is larger than what is computed once, and what it looks at is not."""
+
+    def function(x):
+        return look(torch.zeros(1 << 20)), x + 1
+
+    run, x = compiled(function), torch.ones(3)
+    with torch.no_grad():
+        run(x)[0][0].fill_(1)
+        made, _ = run(x)
+        assert not made.any()
+        assert made.stride() == function(x)[0].stride()
+
+
+@pytest.mark.parametrize("gradients", [False, True])
+def test_constant_results_share_memory_as_in_eager_torch(gradients):
+    def function(x):
+        zeros = torch.zeros(4)
+        return zeros, zeros[:2], zeros.view(2, 2).t(), torch.ones(2).expand(3, 2), x + 1
+
+    run, x = compiled(function), torch.ones(3)
+    with torch.set_grad_enabled(gradients):
+        for _ in range(2):
+            whole, first, turned, spread, _ = run(x)
+            assert not whole.any()
+            whole += 1
+            assert first.all()
+            assert turned.all()
+            assert (turned.stride(), spread.stride()) == ((1, 2), (0, 1))
+
+
 @pytest.mark.parametrize("index", [-1, 4])
 def test_an_index_beyond_a_table_is_torchs_error(index):
     module = nn.Embedding(4, 3)

@@ -388,15 +388,13 @@ class Planner:
             one for number, one in enumerate(wanted) if number not in self.uses.saved
         )
         found: list[Any] = []
+        fixed: list[int] = []  # places of those whose memory is the program's
         for number, one in enumerate(wanted):
             value = self.draft.of[one] if isinstance(one, torch.fx.Node) else self.draft.size(one)
             if isinstance(value, Cell):
-                if value.constant is not None:  # whoever gets it may write to it
-                    slot = self.draft.new_slot()
-                    self.draft.add(
-                        TorchCall("clone", torch.clone, (self.slots.slot(value),), {}, (slot,), False), 0
-                    )
-                    found.append(Slot(slot))
+                if self.is_fixed(one):
+                    fixed.append(len(found))
+                    found.append(self.slots.slot(value))
                     continue
                 # Statistics stay as they are: torch's kernels read those without a look at strides.
                 data = value.spatial and value.index in (None, 0)
@@ -407,7 +405,25 @@ class Planner:
                     self.lasting.add(found[-1].number)
             else:
                 found.append(value)
+        if fixed:  # whoever gets them may write to them
+            given = tuple(found[place] for place in fixed)
+            made = tuple(self.draft.new_slot() for _ in fixed)
+            level = max([*self.draft.calls, 0])
+            self.draft.add(TorchCall("clone", _cloned, given, {}, made, several=True), level)
+            for place, slot in zip(fixed, made, strict=True):
+                found[place] = Slot(slot)
         return found
+
+    def is_fixed(self, node: Any) -> bool:
+        """Whether what a node makes is a constant of the program, or looks at the memory of one."""
+        value = self.draft.of[node]
+        if isinstance(value, Cell) and value.constant is not None:
+            return True
+        if node.op != "call_function" or not node.args or not isinstance(node.args[0], torch.fx.Node):
+            return False
+        schema = getattr(node.target, "_schema", None)
+        looks = schema is not None and any(one.alias_info is not None for one in schema.returns)
+        return (looks or node.target is operator.getitem) and self.is_fixed(node.args[0])
 
     def is_read_at_home_only(self, cell: Cell) -> bool:
         """Whether nobody but the region that makes it has been promised how it lies."""
@@ -439,3 +455,19 @@ class Planner:
 def _known(value: Any) -> Any:
     """A constant, or a number."""
     return value.constant if isinstance(value, Cell) else value
+
+
+def _cloned(*tensors: Any) -> list[Any]:
+    """Tensors that look at new memory as these do at theirs: several at the same where these do."""
+    memory: dict[int, Any] = {}
+    made: list[Any] = []
+    for one in tensors:
+        if one.layout is not torch.strided or one.device.type != "cpu" or one.is_neg() or one.is_conj():
+            made.append(one.clone())
+            continue
+        storage = one.untyped_storage()
+        if storage._cdata not in memory:
+            memory[storage._cdata] = storage.clone()
+        how = (one.storage_offset(), one.shape, one.stride())
+        made.append(torch.empty(0, dtype=one.dtype).set_(memory[storage._cdata], *how))
+    return made
