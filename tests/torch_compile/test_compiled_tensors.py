@@ -394,6 +394,17 @@ def test_constant_results_share_memory_as_in_eager_torch(gradients):
             assert (turned.stride(), spread.stride()) == ((1, 2), (0, 1))
 
 
+@pytest.mark.parametrize("gradients", [False, True])
+def test_a_result_whose_elements_share_places_is_not_made_one_by_one(gradients):
+    def function(x):
+        return (x[:1] + 1).expand(3, 4), (x + 1).relu().unsqueeze(0).expand(2, 3, 4)
+
+    x = normal(3, 4).requires_grad_(gradients)
+    for made, other in zip(compiled(function)(x), function(x), strict=True):
+        assert_near(made, other)
+        assert made.stride() == other.stride()
+
+
 @pytest.mark.parametrize("index", [-1, 4])
 def test_an_index_beyond_a_table_is_torchs_error(index):
     module = nn.Embedding(4, 3)

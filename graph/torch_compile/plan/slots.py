@@ -9,7 +9,7 @@ from typing import Any, cast
 from ...model.logical_tensor import PropertyType
 from ..framework import torch
 from ..run.steps import Slot, TorchCall
-from ..tensors import normal, placed
+from ..tensors import is_dense, normal, placed
 from .cells import Cell, NodeResults
 from .draft import ProgramDraft
 from .handover import laid_as_traced
@@ -78,14 +78,18 @@ class Slots:
         return cell.slot
 
     def is_view_of_made(self, cell: Cell) -> bool:
-        """Whether something that the same region makes is seen in another way, by all of its elements or by users."""
+        """Whether something that the same region makes is seen in another way.
+
+        By all of its elements, by users who may write to both, or by elements that share a place, as those of
+        `expand` do: a region would make each of them, and not lying as traced.
+        """
         if not is_view(cell.node.target):
             return False
         base = self.draft.of[cell.node.args[0]]
         if not isinstance(base, Cell) or base.home != cell.home:
             return False
         whole = cell.index is None and math.prod(base.shape) == math.prod(cell.shape)
-        return whole or cell.node in self.draft.overlaid
+        return whole or cell.node in self.draft.overlaid or not is_dense(cell.shape, cell.strides)
 
     def _by_torch(self, cell: Cell, *, is_view: bool, reason: str = "") -> None:
         """Has torch make what a region could have made: a view, or a copy."""
