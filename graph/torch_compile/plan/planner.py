@@ -154,7 +154,7 @@ class Planner:
             return
         if not isinstance(given, torch.Tensor):
             self.draft.of[node] = given
-            if is_symbol(meta):
+            if is_symbol(meta) and self.is_settled(meta):
                 self.draft.sizes.bind(node.name, [meta], [given])
             return
         if isinstance(meta, torch.Tensor) and len(meta.shape) == len(given.shape):
@@ -162,7 +162,7 @@ class Planner:
             open_sizes = [
                 pair
                 for pair in zip(meta.shape, given.shape, strict=True)
-                if isinstance(pair[0], torch.SymInt)
+                if isinstance(pair[0], torch.SymInt) and self.is_settled(pair[0])
             ]
             self.draft.sizes.bind(node.name, [dim for dim, _ in open_sizes], [size for _, size in open_sizes])
         if given.layout is not torch.strided:
@@ -174,6 +174,13 @@ class Planner:
         if self.uses.backward and may_lie_otherwise(node):
             cell.traced = self.draft.strides(meta)
         self.draft.of[node] = cell
+
+    def is_settled(self, size: Any) -> bool:
+        """Whether a size is a symbol, to which it gives a number, or made of such that have one.
+
+        What is made of a symbol may come before it, or without it: of a nested tensor's parts their number and one.
+        """
+        return size.node.expr.is_Symbol or self.draft.sizes.of(size) >= 0
 
     def attribute(self, node: Any) -> None:
         """A constant of the module, or a graph within it."""
