@@ -40,6 +40,8 @@ PARAMETER, EMA, PLATEAU, SUMS = "parameter/", "ema/", "plateau/", "accumulated"
 """What names of tensors in a file begin with; all others are states of optimizers."""
 HIGHEST = 1 << 63
 """One more than the highest number of a counter: it is kept in 64 bits with a sign."""
+SEED = "seed"
+"""The number that is no counter: a seed is any integer."""
 
 
 @frozen(kw_only=True)
@@ -254,9 +256,9 @@ def _numbers(name: str, said: Mapping[str, Any], wanted: Iterable[str]) -> dict[
     found: dict[str, int] = {}
     for key in wanted:
         number = integer(said.get(key))
-        if number is None or not -HIGHEST <= number < HIGHEST:
+        if number is None or (key != SEED and not -HIGHEST <= number < HIGHEST):
             raise GraphFileError(
-                f"{name}: its metadata is damaged ({key} must be an integer of 64 bits, got "
+                f"{name}: its metadata is damaged ({key} must be an integer{' of 64 bits' * (key != SEED)}, got "
                 f"{format_value(said.get(key))}); take another copy"
             )
         found[key] = number

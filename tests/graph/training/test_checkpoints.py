@@ -289,3 +289,18 @@ def test_parameters_of_types_that_files_lack_are_kept(tmp_path: Path, kind: type
     for name, array in kept.items():
         assert graph.parameters[name].dtype == array.dtype
         np.testing.assert_array_equal(graph.parameters[name].view(np.uint8), array.view(np.uint8))
+
+
+@pytest.mark.parametrize("seed", [-5, (1 << 63) - 1, 1 << 63, (1 << 64) - 1, 1 << 70, -(1 << 64)])
+def test_any_seed_comes_back(seed: int, tmp_path: Path) -> None:
+    graph, whole = trainer(seed=seed)
+    whole.step(feeds(0))
+    whole.save(tmp_path / "t.safetensors")
+    whole.step(feeds(1))
+    other, again = trainer()
+    again.load(tmp_path / "t.safetensors")
+    assert again.seed == seed
+    again.step(feeds(1))
+    assert {n: a.tobytes() for n, a in graph.parameters.items()} == {
+        n: a.tobytes() for n, a in other.parameters.items()
+    }
