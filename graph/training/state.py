@@ -6,7 +6,7 @@ import copy
 import math
 import os
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -42,7 +42,7 @@ class State:
         kept: what the optimizer keeps of each parameter, in the order of `Optimizer.states`.
         averages: of the parameters that are trained, by name, where there are to be some.
         sums: of the gradients since the last update, by the parameter's name, where several steps are one.
-        summed: the names of those that have a gradient.
+        summed: the names of those that have had a gradient since then; others stay as they are in the next update.
         totals: how many examples those count, and the sum of their losses.
         pending: how many steps have been summed up since the last update.
         steps: how many updates are done.
@@ -92,34 +92,31 @@ class State:
     # --- sums ---
 
     def sum_of(self, name: str) -> Parameter:
-        """The sum of the gradients of a parameter, which has one."""
-        self.summed.add(name)
-        return self._sum(name)
-
-    def _sum(self, name: str) -> Parameter:
+        """The sum of the gradients of a parameter."""
         if name not in self.sums:
             shape = self.parameters[name].array.shape
             self.sums[name] = Parameter(np.zeros(shape, np.float32), np.dtype(np.float32))
         return self.sums[name]
 
-    def take(self, size: int, loss: float) -> None:
-        """A step has been summed up."""
+    def take(self, size: int, loss: float, names: Iterable[str]) -> None:
+        """A step has been summed up, with gradients of the parameters of these names."""
         self.pending += 1
+        self.summed.update(names)
         if size:
             self.totals.write(self.totals.array + np.array([size, size * loss]))
 
     def drop_sums(self) -> None:
-        """Begins sums anew."""
-        if self.pending:
-            for one in (self.totals, *self.sums.values()):
-                one.write(np.zeros_like(one.array))
+        """Begins sums anew, whatever is in them: a step that broke off may have added some of its gradients."""
+        for one in (self.totals, *self.sums.values()):
+            one.write(np.zeros_like(one.array))
         self.pending = 0
+        self.summed.clear()
 
     @property
     def _pending(self) -> dict[str, Parameter]:
         """What a file holds of sums, where some are under way."""
         names = (name for name in self.optimizers if name in self.summed)
-        return {"accumulated": self.totals} | {f"accumulated/{name}": self._sum(name) for name in names}
+        return {"accumulated": self.totals} | {f"accumulated/{name}": self.sum_of(name) for name in names}
 
     # --- files ---
 
@@ -156,6 +153,7 @@ class State:
         numbers = np.array([self.steps, self.skipped, self.seed % (1 << 64), self.batches], np.uint64)
         states = () if self.shards is None else self.kept.values()
         own = {id(one) for each in states for one in each}  # parts, which differ
+        own |= {id(one) for one in (self.totals, *self.sums.values())}  # each process has its own
         contents = [one for one in self.contents.parameters.values() if id(one) not in own]
         comm.broadcast([numbers, *(one.array for one in contents)])
         for one in contents:
@@ -195,7 +193,8 @@ class State:
         with meeting(self._settings.comm, "Trainer.load"):
             if self._settings.leads:
                 name, fit = self._load_first(find(), contents)
-                self.progress = progress_of(name, fit)
+                if not name:
+                    self.progress = None
         self._spread(contents)
         self._share_choices()
         self.take_over()
@@ -204,6 +203,8 @@ class State:
             shared = of_first(comm, {"name": name, "fit": fit})
             name = shared["name"]
             self.progress = progress_of(name, shared["fit"])
+            if comm.rank and name:  # process 0 has done so before it took what the file has
+                self.drop_sums()
         self.loaded = self.progress is not None
         return Path(name) if name else None
 
@@ -269,17 +270,19 @@ class State:
             self.steps, self.skipped, self.seed = numbers["steps"], numbers["skipped"], numbers["seed"]
             self.batches = numbers.get("batches", self.steps + self.skipped)
             self.pending = numbers.get("pending", 0)
-            self.summed |= {
+            self.summed = {
                 name for name in self.optimizers if any(self.sums.get(name) is p for p, _ in arrays)
             }
             self.choices.take_over(ways)
+            self.progress = progress_of(name, fit)
+            self.loaded = self.progress is not None
             return name, fit
         return "", ""
 
     def _expected(self, here: Contents) -> Contents:
         """What a file must hold, and what it may."""
         sums = {"accumulated": self.totals} | {
-            f"accumulated/{name}": self._sum(name) for name in self.optimizers
+            f"accumulated/{name}": self.sum_of(name) for name in self.optimizers
         }
         kept = {key: one for key, one in here.parameters.items() if key not in sums}
         return evolve(here, parameters=kept, partial=sums if self._settings.accumulate > 1 else {})
@@ -298,6 +301,7 @@ class State:
     def snapshot(self) -> Callable[[], None]:
         """See `Trainer.snapshot`."""
         numbers = self.steps, self.skipped, self.seed, self.batches, self.pending
+        summed = set(self.summed)
         arrays = [(one, one.array.copy()) for one in self.contents.parameters.values()]
 
         def put_back() -> None:
@@ -305,6 +309,7 @@ class State:
             for parameter, array in arrays:
                 parameter.write(array)
             self.steps, self.skipped, self.seed, self.batches, self.pending = numbers
+            self.summed = set(summed)
             self.progress = None
 
         return put_back

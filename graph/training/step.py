@@ -132,6 +132,7 @@ class Step:
         owed: what it gives to other processes, in order.
         exchanged: the same, as it is on all of them: the kind of op, elements and data type of each.
         outputs: of the model, by their names, where they were asked for.
+        summed: names of the parameters whose gradients it adds to their sums.
     """
 
     graph: Graph
@@ -141,6 +142,7 @@ class Step:
     owed: tuple[Owed, ...]
     exchanged: tuple[tuple[str, int, str], ...]
     outputs: Signature
+    summed: tuple[str, ...] = ()
 
 
 def loss_of(graph: Graph, loss: LogicalTensor) -> LogicalTensor:
@@ -251,6 +253,7 @@ def training_step(
         owed=tuple(one for _, one in given),
         exchanged=tuple((kind, one.elements, one.data_type.value) for kind, one in given),
         outputs=Signature([], list(told.items()), graph.ops if told else ()),
+        summed=() if sums is None else tuple(label(p) for p, _ in pairs),
     )
 
 

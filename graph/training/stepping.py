@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -59,11 +59,14 @@ class Stepping:
         tune = Tune.off if settings.deterministic else Tune.online
         self._options: dict[str, Any] = {**settings.compile_options, "tune": tune, "choices": state.choices}
         self._broken: Exception | None = None
-        self._update: tuple[Step, Program] | None = None
         self._averages: Averages | None = None
         self.programs: BoundedCache[tuple[Shapes, bool], tuple[Step, Program]] = BoundedCache(
             settings.kept_shapes, settings.again
         )
+        self._updates: BoundedCache[tuple[str, ...], tuple[Step, Program]] = BoundedCache(
+            settings.kept_shapes
+        )
+        """By the names of the parameters that they move: batches of other sizes may have gradients of others."""
 
     def step(
         self, feeds: Feeds, seen: Seen | None = None, updated: Updated | None = None, *, outputs: bool = False
@@ -102,7 +105,7 @@ class Stepping:
             state.batches += 1
             skipped = self._done(step, results) if step.update is not None else False
             if step.update is None:
-                state.take(size, loss)
+                state.take(size, loss, step.summed)
             if seen is not None:
                 found = {name: results[label(tensor)].copy() for name, tensor in step.outputs.outputs}
                 seen(Results(found, step.outputs), arrays, skipped)
@@ -124,13 +127,8 @@ class Stepping:
         """
         state = self._state
         with self._meeting() as brought:
-            if self._update is None:
-                sums = {name: state.sum_of(name) for name in state.optimizers if name in state.summed}
-                step = update_step(
-                    sums, state.parameters, state.optimizers, state.kept, self._settings.comm, state.shards
-                )
-                self._update = step, Program(step.graph, self._settings.compile_options)
-            step, program = self._update
+            names = tuple(name for name in state.optimizers if name in state.summed)
+            step, program = self._updates.get(names, lambda: self._update_of(names))
             count, losses = state.totals.array.tolist()
             loss = losses / count if count else 0.0
             given = self._numbers(step) | {TOTAL: max(count, 1.0), LOSS: loss}
@@ -147,6 +145,14 @@ class Stepping:
         if skipped:
             self._warn(step, results, loss, {})
         return loss
+
+    def _update_of(self, names: Sequence[str]) -> tuple[Step, Program]:
+        state = self._state
+        sums = {name: state.sum_of(name) for name in names}
+        step = update_step(
+            sums, state.parameters, state.optimizers, state.kept, self._settings.comm, state.shards
+        )
+        return step, Program(step.graph, self._settings.compile_options)
 
     @contextmanager
     def _meeting(self) -> Generator[Meeting]:

@@ -1,4 +1,7 @@
-"""Programs of `rank_programs` on ranks of Gloo, started as torchrun does: `RANK=0 … gloo_ranks.py PROGRAM FOLDER`."""
+"""Programs of `rank_programs` and `rank_accumulation` on ranks of Gloo, started as torchrun does.
+
+One rank is `RANK=0 … gloo_ranks.py PROGRAM FOLDER`.
+"""
 
 import os
 import socket
@@ -8,6 +11,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+import rank_accumulation
 import rank_programs as programs
 from onednn_graph.graph.training.gloo import gloo
 
@@ -57,7 +61,7 @@ def results(ranks, program, folder):
 def main():
     program, folder = sys.argv[1:]
     comm = gloo(**programs.OPTIONS.get(program, {}))
-    made = getattr(programs, program)(comm)
+    made = getattr(programs if hasattr(programs, program) else rank_accumulation, program)(comm)
     np.savez(Path(folder) / f"{comm.rank}.npz", **made)
 
 

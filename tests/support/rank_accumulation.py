@@ -1,5 +1,8 @@
 """Programs of several ranks whose steps accumulate, for `launching`."""
 
+import sys
+from pathlib import Path
+
 import numpy as np
 import onednn_graph as og
 import pytest
@@ -75,6 +78,28 @@ def fails_between(comm):
     with pytest.raises(og.ArgumentError, match="each process on its own"):
         trainer.save("nowhere")
     trainer.step(mine)
+    return dict(graph.parameters)
+
+
+def loads_between(comm):
+    """A file is taken up where each rank has summed up something: none goes on with that, and no rank has another's.
+
+    A folder without files leaves the sums as they are.
+    """
+    folder = Path(sys.argv[2])
+    trainer, graph = dense(comm, accumulate=2)
+    trainer.save(folder / "begin.safetensors")
+    mine = [
+        {name: np.array_split(array, comm.size)[comm.rank] for name, array in batch(step).items()}
+        for step in range(3)
+    ]
+    trainer.step(mine[2])
+    trainer.load(folder / "begin.safetensors")
+    assert trainer._state.pending == 0
+    trainer.step(mine[0])
+    assert trainer.load_newest(folder / "nothing") is None
+    trainer.step(mine[1])
+    assert trainer.steps == 1
     return dict(graph.parameters)
 
 

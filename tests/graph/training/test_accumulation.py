@@ -368,3 +368,27 @@ def test_an_input_that_is_only_assigned_is_what_was_fed(accumulate: int) -> None
         np.testing.assert_array_equal(graph.parameters["latest"], number)
     with pytest.raises(og.errors.ArgumentError, match="'labels' is missing"):
         trainer.step(batch)
+
+
+def test_a_step_that_breaks_off_leaves_nothing_in_the_sums(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also the first one behind an update, of which nothing is counted yet."""
+    from onednn_graph.graph.training.program import Program
+
+    graph, trainer = dense(accumulate=2)
+    other, whole = dense(accumulate=2)
+    run = Program.run
+
+    def broken(self: Program) -> dict[str, Array]:
+        run(self)  # whose gradients are added
+        raise MemoryError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Program, "run", broken)
+        with pytest.raises(MemoryError):
+            trainer.step(feeds(8, seed=7))
+    for seed in (1, 2):
+        trainer.step(feeds(8, seed))
+        whole.step(feeds(8, seed))
+    assert {n: a.tobytes() for n, a in graph.parameters.items()} == {
+        n: a.tobytes() for n, a in other.parameters.items()
+    }

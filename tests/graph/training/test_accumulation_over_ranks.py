@@ -41,3 +41,12 @@ def test_a_rank_that_fails_between_updates_has_all_begin_anew(tmp_path: Path) ->
     for found in results(2, "fails_between", tmp_path, module=programs):
         for name, array in graph.parameters.items():
             np.testing.assert_allclose(found[name], array, rtol=1e-5, atol=1e-6, err_msg=name)
+
+
+def test_a_file_that_is_loaded_between_updates_has_all_begin_anew(tmp_path: Path) -> None:
+    trainer, graph = programs.dense(accumulate=2)
+    for step in range(2):
+        trainer.step(programs.batch(step))
+    for found in results(2, "loads_between", tmp_path, module=programs):
+        for name, array in graph.parameters.items():
+            np.testing.assert_allclose(found[name], array, rtol=1e-5, atol=1e-6, err_msg=name)

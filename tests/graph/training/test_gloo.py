@@ -5,6 +5,7 @@ import ml_dtypes
 import numpy as np
 import onednn_graph as og
 import pytest
+import rank_accumulation
 import rank_programs as programs
 from gloo_ranks import results
 
@@ -46,6 +47,16 @@ def test_parts_count_as_much_as_they_hold_over_gloo(tmp_path):
         want.append((trainer.step(batch), trainer.validate([batch])["loss"]))
     for found in results(2, "shares", tmp_path):
         np.testing.assert_allclose(np.stack([found["losses"], found["tested"]], 1), want, rtol=1e-5)
+        for name, array in graph.parameters.items():
+            np.testing.assert_allclose(found[name], array, rtol=1e-5, atol=1e-6, err_msg=name)
+
+
+def test_a_file_that_is_loaded_between_updates_has_all_begin_anew_over_gloo(tmp_path):
+    pytest.importorskip("safetensors", reason="training goes on from a file")
+    trainer, graph = rank_accumulation.dense(accumulate=2)
+    for step in range(2):
+        trainer.step(rank_accumulation.batch(step))
+    for found in results(2, "loads_between", tmp_path):
         for name, array in graph.parameters.items():
             np.testing.assert_allclose(found[name], array, rtol=1e-5, atol=1e-6, err_msg=name)
 

@@ -10,6 +10,7 @@ import numpy as np
 import onednn_graph as og
 import pytest
 from onednn_graph.graph.runtime.arrays import Array
+from onednn_graph.graph.runtime.parameter import Parameter
 
 T = og.training
 RNG = np.random.default_rng(2)
@@ -201,3 +202,57 @@ def test_a_template_that_fits_no_size_that_is_tried() -> None:
     template = og.OpenGraph([x], [("y", x)], never)
     with pytest.raises(og.GraphError, match=r"no graph comes of .* for the sizes that were tried \(no 2\)"):
         T.Trainer(template, loss_of, T.SGD(0.1))
+
+
+def two_layers() -> og.OpenGraph:
+    """x (n, 6) · w, and of more than four examples + x · v."""
+    parameters = {name: Parameter(W, W.dtype) for name in ("w", "v")}
+
+    def make(shapes: Mapping[str, tuple[int, ...]]) -> og.Graph:
+        graph = og.Graph()
+        x = graph.input("x", "f32", shapes["x"])
+        w, v = (
+            graph.add_parameter(
+                og.LogicalTensor(graph.fresh_id(), "f32", W.shape, property_type="variable", name=name), one
+            )
+            for name, one in parameters.items()
+        )
+        found = graph.matmul(x, w)
+        graph.output(
+            graph.op("Add", found, graph.matmul(x, v)) if shapes["x"][0] > 4 else found, name="found"
+        )
+        return graph
+
+    x = og.LogicalTensor(0, "f32", [-1, 6], name="x")
+    found = og.LogicalTensor(1, "f32", [-1, 2], name="found")
+    return og.OpenGraph([x], [("found", found)], make, {"x": (8, 6)})
+
+
+def two_layers_trained(sizes: list[int], stop: Path | None = None) -> dict[str, Array]:
+    """The parameters after steps of these sizes, each two of them an update; after half of them from a file."""
+    trainer = T.Trainer(two_layers(), loss_of, T.AdamW(0.125, weight_decay=0.5), accumulate=2)
+    for step, size in enumerate(sizes):
+        if stop is not None and step == len(sizes) // 2:
+            trainer.save(stop)
+            trainer = T.Trainer(two_layers(), loss_of, T.AdamW(0.125, weight_decay=0.5), accumulate=2)
+            trainer.load(stop)
+        rng = np.random.default_rng(step)
+        x, y = (rng.integers(-2, 3, (size, width)).astype(np.float32) for width in (6, 2))
+        trainer.step({"x": x, "y": y})
+    return {name: one.array.copy() for name, one in trainer._state.parameters.items()}
+
+
+def test_an_update_moves_what_its_own_batches_have_gradients_of() -> None:
+    """Not what those of the first update had; the rest stays as it is, as without accumulation."""
+    assert two_layers_trained([2, 2])["v"].tobytes() == W.tobytes()
+    assert (two_layers_trained([8, 8])["v"] != W).any()
+    assert (two_layers_trained([2, 2, 8, 8])["v"] != W).any()
+    before = two_layers_trained([2, 2, 8, 8])["v"]
+    assert two_layers_trained([2, 2, 8, 8, 2, 2])["v"].tobytes() == before.tobytes()
+    assert (two_layers_trained([2, 2, 8, 8, 2, 8])["v"] != before).any()
+
+
+@pytest.mark.parametrize("sizes", [[8, 8, 2, 2], [8, 8, 2, 2, 2, 2], [2, 8, 8, 8], [8, 2, 8, 2, 2, 8]])
+def test_files_go_on_where_updates_move_different_parameters(sizes: list[int], tmp_path: Path) -> None:
+    whole, again = two_layers_trained(sizes), two_layers_trained(sizes, tmp_path / "half.safetensors")
+    assert {n: a.tobytes() for n, a in whole.items()} == {n: a.tobytes() for n, a in again.items()}
