@@ -16,6 +16,7 @@ from ...ops.errors import ArgumentError, CheckpointWarning, GraphFileError
 from ..compile.trials import Choices
 from ..model.logical_tensor import LogicalTensor, label
 from ..runtime.callers import outside
+from ..runtime.interrupts import held_back
 from ..runtime.parameter import Parameter
 from .checkpoint import Contents, read_checkpoint, write_checkpoint
 from .checkpoint_folder import checkpoints
@@ -264,18 +265,19 @@ class State:
                     raise
                 warnings.warn(f"{error}; an older file is taken", CheckpointWarning, stacklevel=outside())
                 continue
-            self.drop_sums()
-            for parameter, array in arrays:
-                parameter.write(array)
-            self.steps, self.skipped, self.seed = numbers["steps"], numbers["skipped"], numbers["seed"]
-            self.batches = numbers.get("batches", self.steps + self.skipped)
-            self.pending = numbers.get("pending", 0)
-            self.summed = {
-                name for name in self.optimizers if any(self.sums.get(name) is p for p, _ in arrays)
-            }
-            self.choices.take_over(ways)
-            self.progress = progress_of(name, fit)
-            self.loaded = self.progress is not None
+            with held_back():  # half a file is no state to go on from
+                self.drop_sums()
+                for parameter, array in arrays:
+                    parameter.write(array)
+                self.steps, self.skipped, self.seed = numbers["steps"], numbers["skipped"], numbers["seed"]
+                self.batches = numbers.get("batches", self.steps + self.skipped)
+                self.pending = numbers.get("pending", 0)
+                self.summed = {
+                    name for name in self.optimizers if any(self.sums.get(name) is p for p, _ in arrays)
+                }
+                self.choices.take_over(ways)
+                self.progress = progress_of(name, fit)
+                self.loaded = self.progress is not None
             return name, fit
         return "", ""
 
@@ -305,12 +307,13 @@ class State:
         arrays = [(one, one.array.copy()) for one in self.contents.parameters.values()]
 
         def put_back() -> None:
-            self.drop_sums()
-            for parameter, array in arrays:
-                parameter.write(array)
-            self.steps, self.skipped, self.seed, self.batches, self.pending = numbers
-            self.summed = set(summed)
-            self.progress = None
+            with held_back():
+                self.drop_sums()
+                for parameter, array in arrays:
+                    parameter.write(array)
+                self.steps, self.skipped, self.seed, self.batches, self.pending = numbers
+                self.summed = set(summed)
+                self.progress = None
 
         return put_back
 

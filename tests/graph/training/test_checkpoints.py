@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import time
 import tracemalloc
@@ -15,6 +16,7 @@ import onednn_graph as og
 import processes
 import pytest
 from onednn_graph.graph.runtime.arrays import Array
+from onednn_graph.graph.runtime.parameter import Parameter
 
 pytest.importorskip("safetensors", reason="checkpoints need the extra 'weights'")
 T = og.training
@@ -304,3 +306,31 @@ def test_any_seed_comes_back(seed: int, tmp_path: Path) -> None:
     assert {n: a.tobytes() for n, a in graph.parameters.items()} == {
         n: a.tobytes() for n, a in other.parameters.items()
     }
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals are those of POSIX")
+@pytest.mark.parametrize("way", ["load", "snapshot"])
+def test_an_interrupt_leaves_no_half_of_a_file(
+    way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ctrl-C while parameters are written waits until all are, with the counters."""
+    graph, whole = trainer()
+    whole.step(feeds(0))
+    path = tmp_path / "t.safetensors"
+    whole.save(path)
+    put_back = whole.snapshot()
+    want = {n: a.tobytes() for n, a in graph.parameters.items()}
+    whole.step(feeds(1))
+    write, times = Parameter.write, list[int]()
+
+    def interrupted(self: Parameter, content: Array) -> None:
+        write(self, content)
+        times.append(1)
+        if len(times) == 2:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr(Parameter, "write", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        whole.load(path) if way == "load" else put_back()
+    assert {n: a.tobytes() for n, a in graph.parameters.items()} == want
+    assert whole.steps == 1
