@@ -18,7 +18,7 @@ from ..model.logical_tensor import LogicalTensor, label
 from ..runtime.callers import outside
 from ..runtime.interrupts import held_back
 from ..runtime.parameter import Parameter
-from .checkpoint import Contents, read_checkpoint, write_checkpoint
+from .checkpoint import EMA, PARAMETER, SUMS, Contents, read_checkpoint, write_checkpoint
 from .checkpoint_folder import checkpoints
 from .meeting import meeting
 from .optimizers import Optimizer
@@ -36,6 +36,9 @@ class State:
         parameters: of the graph, by name.
         trained: those of them that are trained.
         optimizers: by the parameter's name, of those that have one.
+
+    Raises:
+        ArgumentError: an optimizer calls a state as something else is called in files.
 
     Attributes:
         parameters: by name.
@@ -66,6 +69,8 @@ class State:
         shapes = {label(t): t.dims for t in trained}
         self.parameters = dict(parameters)
         self.optimizers = dict(optimizers)
+        for one in optimizers.values():
+            _check_names(one, averaged=settings.ema is not None)
         comm = settings.comm
         self.shards = (
             comm.shards(self.parameters, self.optimizers) if isinstance(comm, DividesState) else None
@@ -321,3 +326,16 @@ class State:
         """Has the weight gradients of all processes go the ways of process 0."""
         if self._settings.comm is not None:
             self.choices.take_over(of_first(self._settings.comm, self.choices.settled))
+
+
+def _check_names(optimizer: Optimizer, *, averaged: bool) -> None:
+    """Sees to it that in files each state of an optimizer has a name of its own."""
+    taken = [one.rstrip("/") for one in (PARAMETER, SUMS, *((EMA,) if averaged else ()))]
+    names = list(optimizer.states)
+    for name in names:
+        if name in taken or names.count(name) > 1:
+            what = "has twice" if names.count(name) > 1 else "must not have"
+            raise ArgumentError(
+                f"{type(optimizer).__name__}.states {what} {name!r}: files keep each state under its name, beside "
+                f"{', '.join(map(repr, taken))}, which are there for others; call it otherwise"
+            )

@@ -334,3 +334,28 @@ def test_an_interrupt_leaves_no_half_of_a_file(
         whole.load(path) if way == "load" else put_back()
     assert {n: a.tobytes() for n, a in graph.parameters.items()} == want
     assert whole.steps == 1
+
+
+class Named(T.SGD):
+    """An optimizer of a user's, whose state has another name."""
+
+    called = ("velocity",)
+
+    @property
+    def states(self) -> tuple[str, ...]:
+        return self.called
+
+
+@pytest.mark.parametrize(
+    ("names", "ema"),
+    [(("parameter",), None), (("accumulated",), None), (("ema",), 0.5), (("velocity", "velocity"), None)],
+)
+def test_states_that_files_could_not_tell_apart(
+    names: tuple[str, ...], ema: float | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One of them would be lost in a file, or the file could not be loaded."""
+    monkeypatch.setattr(Named, "called", names)
+    graph, _ = trainer()
+    loss = graph.op("ReduceSum", graph.op("Square", graph.parameter_tensors[0]), axes=[0, 1])
+    with pytest.raises(og.ArgumentError, match=rf"Named.states .* '{names[0]}': files keep each state"):
+        T.Trainer(graph, loss, Named(0.1, momentum=0.5), ema=ema)
