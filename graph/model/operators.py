@@ -14,11 +14,11 @@ from ...ops.values import format_value
 
 _FLOATS = {
     DataType.f16: 65504.0,
-    DataType.bf16: 3.3895e38,
-    DataType.f32: 3.4028e38,
+    DataType.bf16: float.fromhex("0x1.fep127"),
+    DataType.f32: float.fromhex("0x1.fffffep127"),
     DataType.f64: sys.float_info.max,
 }
-"""The types that have fractions, with about the largest number that each has."""
+"""The types that have fractions, with the largest number that each has, by which masks are often made."""
 _INTEGERS = {
     DataType.s64: (-(2**63), 2**63 - 1),
     DataType.s32: (-(2**31), 2**31 - 1),

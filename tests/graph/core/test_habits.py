@@ -87,6 +87,8 @@ def test_numbers_have_the_tensors_type(dtype):
         ("u8", -1),
         ("s8", 128),
         ("f16", 1e6),
+        ("bf16", float(np.finfo(np.float32).max)),
+        ("f32", np.nextafter(float(np.finfo(np.float32).max), np.inf)),
         ("f32", 1e39),
         ("f32", -(10**400)),
         ("boolean", 1),
@@ -98,6 +100,20 @@ def test_a_number_that_the_type_lacks_is_refused(dtype, number):
         x * number
     assert len(graph) == 0
     assert not graph.constants
+
+
+@pytest.mark.parametrize("dtype", ["f16", "bf16", "f32", "f64"])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_the_largest_number_of_a_type_is_one_of_it(dtype, sign):
+    """By it scores are often masked, `scores + mask * finfo.min`."""
+    kind = {"f16": np.float16, "bf16": ml_dtypes.bfloat16, "f32": np.float32, "f64": np.float64}[dtype]
+    largest = ml_dtypes.finfo(kind).max
+    for number in (float(largest), largest):
+        graph, x = opened(dtype)
+        x * (sign * number)
+        (held,) = graph.constants.values()
+        assert held.dtype == kind
+        assert held == sign * largest
 
 
 def test_an_op_that_is_refused_leaves_no_constant():
