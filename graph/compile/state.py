@@ -9,7 +9,7 @@ from ...ops.values import format_value
 from ..core.building import GraphCore, content_of
 from ..model.logical_tensor import LogicalTensor, label
 from ..runtime.arrays import Array
-from ..runtime.parameter import Parameter
+from ..runtime.parameter import Parameter, write_all
 from ..runtime.tensor import check_array, plain_array
 
 
@@ -70,15 +70,13 @@ class State(Mapping[str, Array]):
                 f"state.update takes a mapping from names to arrays, got {format_value(values)} of type "
                 f"{type(values).__name__}"
             )
-        writes: list[tuple[list[Parameter], Array]] = []
+        writes: list[tuple[Parameter, Array]] = []
         for name, value in values.items():
             tensor, parameters = self._of(name)
             array = plain_array(value, f"parameter {format_value(name)}")
             check_array(array, tensor, f"parameter {format_value(name)}")
-            writes.append((parameters, array))
-        for parameters, array in writes:
-            for parameter in parameters:
-                parameter.write(array)
+            writes += [(parameter, array) for parameter in parameters]
+        write_all(writes)
 
     def _of(self, name: object) -> tuple[LogicalTensor, list[Parameter]]:
         if not isinstance(name, str) or name not in self._held:

@@ -12,7 +12,7 @@ from ..model.inference import merge_shapes
 from ..model.logical_tensor import LogicalTensor, PropertyType, label
 from ..model.op import Op
 from ..runtime.arrays import Array, numpy_type
-from ..runtime.parameter import Parameter
+from ..runtime.parameter import Parameter, write_all
 from ..runtime.tensor import check_array, plain_array
 from .content import Content
 
@@ -130,8 +130,7 @@ def set_parameters(content: Content, values: Mapping[str, object] | Mapping[int,
         array = plain_array(value, what)
         check_array(array, content.tensors[number], what)
         writes.append((content.parameters[number], array))
-    for parameter, array in writes:
-        parameter.write(array)
+    write_all(writes)
 
 
 def name_state(content: Content, state: Mapping[str, LogicalTensor | Array]) -> None:

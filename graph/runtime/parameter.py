@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from .arrays import Array, aligned_bytes
+from .arrays import Array, address, aligned_bytes
 from .locking import Lock
 
 
@@ -47,3 +49,20 @@ class Parameter:
             np.copyto(self.array, content)
         finally:
             self.changed()
+
+
+def write_all(contents: Sequence[tuple[Parameter, Array]]) -> None:
+    """Writes each content as it is before the first one is written.
+
+    One may be what another parameter of them holds, as `graph.parameters` shows it: two change places so.
+    """
+    places = sorted((address(one.array), number) for number, (one, _) in enumerate(contents))
+    starts = [start for start, _ in places]
+    arrays: list[Array] = []
+    for parameter, array in contents:
+        place = bisect_right(starts, address(array)) - 1
+        held = contents[places[place][1]][0] if place >= 0 else parameter
+        is_others = held is not parameter and np.may_share_memory(held.array, array)
+        arrays.append(array.copy() if is_others else array)
+    for (parameter, _), array in zip(contents, arrays, strict=True):
+        parameter.write(array)

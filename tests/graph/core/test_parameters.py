@@ -374,3 +374,32 @@ def test_what_can_not_be_written() -> None:
         graph.add_parameter(og.LogicalTensor(78, "f32", [3, 2]), W)
     with pytest.raises(og.GraphError, match="is a parameter of the graph and can't be an output"):
         graph.add_op(og.Op(90, "Abs", [graph.inputs[0]], [graph.parameter_tensors[0]]))
+
+
+@pytest.mark.parametrize("way", ["graph", "model", "tensors"])
+def test_what_is_written_may_be_what_others_hold(way: str) -> None:
+    """Parameters change places by the views that show them, and parts of one go to another, as they are before."""
+    graph = og.Graph()
+    content = [np.arange(6, dtype=np.float32) + 10 * n for n in range(3)]
+    a, b, c = (graph.parameter(array, name=name) for array, name in zip(content, "abc", strict=True))
+    half = graph.parameter(np.zeros(3, np.float32), name="half")
+    square = graph.parameter(np.arange(4, dtype=np.float32).reshape(2, 2), name="square")
+    graph.output(graph.add(graph.add(a, b), c), name="y")
+    for tensor in (half, square):
+        graph.output(graph.op("Square", tensor))
+    seen = graph.parameters
+    values: dict[str, object] = {"a": seen["b"], "b": seen["c"][::-1], "c": seen["a"]}
+    values |= {"half": seen["a"][1::2], "square": seen["square"].T}
+    if way == "tensors":
+        torch = pytest.importorskip("torch")
+        values["c"] = torch.from_numpy(graph.held_parameters[a.id].array)  # whose memory NumPy does not know
+    if way == "model":
+        graph.compile().state.update(values)
+    else:
+        graph.set_parameters(values)
+    found = graph.parameters
+    np.testing.assert_array_equal(found["a"], content[1])
+    np.testing.assert_array_equal(found["b"], content[2][::-1])
+    np.testing.assert_array_equal(found["c"], content[0])
+    np.testing.assert_array_equal(found["half"], content[0][1::2])
+    np.testing.assert_array_equal(found["square"], [[0, 2], [1, 3]])
