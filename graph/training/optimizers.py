@@ -44,7 +44,10 @@ class Optimizer(Protocol):
 
     @property
     def states(self) -> tuple[str, ...]:
-        """Names of what it keeps for each parameter; tensors of the parameter's shape, zero at first."""
+        """Names of what it keeps for each parameter; tensors of the parameter's shape, zero at first.
+
+        Each has another one. `parameter`, `accumulated` and, beside averages, `ema` are what files call others.
+        """
         ...
 
     def add(
