@@ -309,7 +309,7 @@ def _waves(
     # The angles of whole turns are taken away before they are rounded.
     angles = sign * 2 * math.pi * (np.outer(np.arange(size), np.arange(count)) % period) / period
     factors = np.ones((size, 1)) if shares is None else shares[:, None]
-    cosines, sines = ((factors * made(angles)).astype(dtype_of(real)) for made in (np.cos, np.sin))
+    cosines, sines = ((factors * _exact(made(angles))).astype(dtype_of(real)) for made in (np.cos, np.sin))
     order = list(range(rank))
     order[axis], order[-1] = order[-1], order[axis]
 
@@ -321,6 +321,11 @@ def _waves(
         first = binary(t, "Subtract", first, product(imaginary, sines))
         second = binary(t, "Add", second, product(imaginary, cosines))
     return transpose(t, first, order), transpose(t, second, order)
+
+
+def _exact(waves: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """With zeros at whole quarters of turns: the next to nothing that π leaves there would give an angle its sign."""
+    return np.where(np.abs(waves) < 1e-12, 0.0, waves)
 
 
 def _scaled(t: Translation, x: Complex, lengths: Sequence[int], scaling: int) -> Complex:

@@ -89,6 +89,13 @@ def test_arithmetic(name):
     )
 
 
+def test_the_angle_of_a_real_wave_has_the_sign_that_torch_gives_it():
+    """The first and the middle wave of real numbers are real: of what lies below zero they turn by π, not by -π."""
+    x = torch.tensor([[1.0, -3, 0.5, -1], [-2, -1, -1.5, -2], [0.25, 4, -1, 2]])
+    agrees(lambda x: torch.fft.rfft(x).angle(), x)
+    agrees(lambda x: torch.fft.rfft(x, dim=0)[0].angle(), x)
+
+
 @each("function", ["real", "imag", "abs", "angle"])
 def test_to_real_numbers(function):
     agrees(lambda x, y: getattr(torch, function)(pair(x, y)) + 0, normal(4, 6), normal(4, 6, seed=1))
