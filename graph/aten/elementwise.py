@@ -121,22 +121,22 @@ def multiply(t: Translation, a: Value, b: Operand) -> Value:
 def add(t: Translation, a: Value, b: Operand, alpha: float = 1) -> Value:
     """A sum, with a factor for the second operand."""
     first, second = promoted(t, a, b)
-    return binary(t, "Add", first, _scaled(t, second, alpha, first))
+    return binary(t, "Add", first, scaled(t, second, alpha, first))
 
 
 @OPS.enter("sub")
 def _sub(t: Translation, a: Value, b: Operand, alpha: float = 1) -> Value:
     first, second = promoted(t, a, b)
-    return binary(t, "Subtract", first, _scaled(t, second, alpha, first))
+    return binary(t, "Subtract", first, scaled(t, second, alpha, first))
 
 
 @OPS.enter("rsub")
 def _rsub(t: Translation, a: Value, b: Operand, alpha: float = 1) -> Value:
     first, second = promoted(t, a, b)
-    return binary(t, "Subtract", second, _scaled(t, first, alpha, second))
+    return binary(t, "Subtract", second, scaled(t, first, alpha, second))
 
 
-def _scaled(t: Translation, x: Operand, factor: float, other: Operand) -> Operand:
+def scaled(t: Translation, x: Operand, factor: float, other: Operand) -> Operand:
     """One operand times a factor, in the type that the other one gives it."""
     if factor == 1:
         return x
@@ -393,4 +393,4 @@ def _addmm(t: Translation, bias: Value, a: Value, b: Value, beta: float = 1, alp
     product: Value = matmul(t, a, b)
     if alpha != 1:
         product = binary(t, "Multiply", product, alpha)
-    return binary(t, "Add", product, _scaled(t, bias, beta, product)) if beta else product
+    return binary(t, "Add", product, scaled(t, bias, beta, product)) if beta else product

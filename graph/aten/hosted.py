@@ -144,8 +144,8 @@ def _floor_divide(t: Translation, a: Value, b: Operand) -> Value:
     return div_rounded(t, a, b, "floor")
 
 
-@OPS.enter("remainder.Tensor", "remainder.Scalar")
-def _remainder(t: Translation, a: Value, b: Operand) -> Value:
+@OPS.enter("remainder")
+def _remainder(t: Translation, a: Operand, b: Operand) -> Value:
     return t.op("HostModulo", *operands(t, *promoted(t, a, b)))
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 
-from ..importing.expressions import HALVES, binary, cast, take
+from ..importing.expressions import HALVES, binary, cast, matmul, take, transpose
 from ..importing.layers import interpolate, nearest_agrees
 from ..importing.tables import Entries
 from ..importing.translation import Translation, Unmapped, Value, dtype_of, sizes
@@ -124,3 +125,82 @@ def _linear_default(
     t: Translation, x: Value, given: Sequence[int], align: bool, *scales: float | None
 ) -> Value:
     return _linear(t, x, given, align, scales)
+
+
+# --- with a wider filter where it gets smaller -----------------------------------------------------------
+
+
+def _triangle(at: Array) -> Array:
+    return np.maximum(1 - np.abs(at), 0)
+
+
+def _cubic(at: Array) -> Array:
+    """Keys' kernel with a slope of -0.5, as torch has it here alone; its cubic resizing without this has -0.75."""
+    size = np.abs(at)
+    near, far = (1.5 * size - 2.5) * size**2 + 1, ((-0.5 * size + 2.5) * size - 4) * size + 2
+    return np.where(size < 1, near, np.where(size < 2, far, 0))
+
+
+FILTERS: dict[str, tuple[Callable[[Array], Array], int]] = {
+    "bilinear": (_triangle, 1),
+    "bicubic": (_cubic, 2),
+}
+"""Mode → its filter, and how far it reaches."""
+
+
+def filtered_shares(mode: str, size: int, wanted: int, align: bool, scale: float | None) -> Array:
+    """How much of each element there is in each wanted one: a matrix of the first by the second."""
+    kernel, reach = FILTERS[mode]
+    if align:
+        apart = (size - 1) / (wanted - 1) if wanted > 1 else 0.0
+    else:
+        apart = 1 / scale if scale is not None and scale > 0 else size / wanted
+    wider = max(apart, 1.0)
+    centers = apart * (np.arange(wanted) + 0.5)
+    first = np.maximum((centers - reach * wider + 0.5).astype(np.int64), 0)
+    behind = np.minimum((centers + reach * wider + 0.5).astype(np.int64), size)
+    places = np.arange(size)[:, None]
+    shares = np.where((places >= first) & (places < behind), kernel((places - centers + 0.5) / wider), 0.0)
+    total = shares.sum(0)
+    return shares / np.where(total == 0, 1, total)
+
+
+def _filtered(
+    t: Translation,
+    x: Value,
+    given: Sequence[int] | None,
+    align: bool,
+    scales: Sequence[float | None] | None,
+    *,
+    mode: str,
+) -> Value:
+    """Axis by axis a product with a matrix, for all sizes are known."""
+    target, factors = _wanted(x, given, scales)
+    own = dtype_of(x)
+    if own in HALVES:  # rounded once
+        x = cast(t, x, np.dtype(np.float32))
+    elif own.kind != "f":
+        raise Unmapped(f"a resizing of {own}")
+    turned = [0, 1, 3, 2]
+    for axis, order in ((3, None), (2, turned)):  # as torch, the last one first
+        size, want, factor = sizes(x)[axis], target[axis - 2], factors[axis - 2]
+        shares = filtered_shares(mode, size, want, align, factor).astype(dtype_of(x))
+        if size == want and np.array_equal(shares, np.eye(size)):
+            continue
+        x = (
+            matmul(t, x, shares)
+            if order is None
+            else transpose(t, matmul(t, transpose(t, x, order), shares), order)
+        )
+    return cast(t, x, own)
+
+
+def _filtered_default(
+    t: Translation, x: Value, given: Sequence[int], align: bool, *scales: float | None, mode: str
+) -> Value:
+    return _filtered(t, x, given, align, scales, mode=mode)
+
+
+for _mode in FILTERS:
+    OPS.add({f"_upsample_{_mode}2d_aa.vec": partial(_filtered, mode=_mode)})
+    OPS.add({f"_upsample_{_mode}2d_aa.default": partial(_filtered_default, mode=_mode)})

@@ -14,6 +14,7 @@ from . import (
     resizing,
     sampling,
     shapes,
+    spelled,
     statistics,
     training,
 )
@@ -34,6 +35,7 @@ TABLE: dict[str, Translate] = merged(
     places.OPS,
     groups.OPS,
     groups.OTHERS,
+    spelled.OPS,
 )
 """Of a module in inference mode."""
 TRAINING: dict[str, Translate] = merged(replaced(TABLE, training.INSTEAD), training.OPS)

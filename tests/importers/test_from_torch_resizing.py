@@ -54,6 +54,32 @@ def test_linear(name):
     close(result, expected, TOLERANCE)
 
 
+HALF = {"mode": "bilinear", "size": (4, 4)}
+FILTERED = {
+    "to fewer": {"size": (4, 4)},
+    "to fewer and more": {"size": (20, 3)},
+    "to one": {"size": (1, 1)},
+    "one axis": {"size": (6, 4)},
+    "by parts": {"scale_factor": 0.6},
+    "by more": {"scale_factor": (1.7, 0.4)},
+    "corners": {"size": (4, 12), "align_corners": True},
+}
+
+
+@pytest.mark.parametrize("name", FILTERED)
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
+def test_with_a_filter_against_aliases(name, mode):
+    result, expected = resized(IMAGE, mode=mode, antialias=True, **FILTERED[name])
+    close(result, expected, TOLERANCE)
+
+
+def test_of_halves_a_filter_rounds_once():
+    module = Apply(lambda x: F.interpolate(x, antialias=True, **HALF).float())
+    result = og.from_torch(module, (IMAGE.bfloat16(),)).compile()(IMAGE.bfloat16()).only
+    exact = F.interpolate(IMAGE.bfloat16().double(), antialias=True, **HALF).numpy()
+    assert (abs(result - exact) <= abs(exact) * 2.0**-8 + 1e-6).all()
+
+
 def test_nearest_by_a_scale_that_changes_no_size_is_refused():
     """Torch takes other elements of a line than of the same elements as an image."""
     line = normal(1, 1, 9)

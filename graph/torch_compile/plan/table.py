@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ...aten import spelled
 from ...aten.schema import Translate
 from ...aten.table import AUTOGRAD
 from ...importing.expressions import FLOATS, Operand
@@ -22,13 +23,15 @@ LEFT_TO_TORCH = frozenset(
         *("scatter", "scatter_add", "scatter_reduce"),
         *("sort", "topk", "sign"),
         *("amax", "amin", "max.default", "min.default"),
+        *("_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa"),
     )
-)
+) | frozenset(spelled.OPS)
 """Ops that importers translate and that stay with torch here, for what is expected of torch: its random numbers
 (dropout, bernoulli), its errors for indices out of range, below 0 as well, which NumPy counts from the end (embedding,
 gather, index_select, scatter and their like), its order among equal elements (sort, topk), zero for the sign of NaN,
 and infinity for the extreme of a row that is infinite altogether, as masked scores are, of which the library makes the
-largest number (amax, amin, max, min)."""
+largest number (amax, amin, max, min). And those for which it has one kernel where importers need several ops, or a
+product with a matrix that is mostly zeros."""
 INEXACT = frozenset(
     f"aten.{name}"
     for name in ("log", "log2", "log10", "_log_softmax", "softplus", "log_sigmoid", "logsumexp")

@@ -1,0 +1,227 @@
+"""ATen's ops that become several of ours, where torch has one kernel: shifts, signs, medians, products so far."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+
+import numpy as np
+
+from ..importing.expressions import (
+    FLOATS,
+    Operand,
+    axis_of,
+    binary,
+    cast,
+    concat,
+    cut,
+    matmul,
+    negative,
+    power,
+    reduce,
+    reshape,
+    select,
+    unsqueeze,
+    where,
+)
+from ..importing.hosted import any_of, compared, extreme
+from ..importing.sampling import top_k
+from ..importing.tables import Entries
+from ..importing.translation import Translation, Unmapped, Value, dtype_of, shape_of, sizes
+from .elementwise import multiply, promoted, scaled
+from .schema import Translate, cast_if_asked
+
+OPS = Entries[Translate]("aten.")
+"""Op → its translation, by its name with the overload or without."""
+_FLOAT, _INTEGER = np.dtype(np.float32), np.dtype(np.int64)
+
+
+# --- bits ------------------------------------------------------------------------------------------------
+
+
+def _shifted(t: Translation, x: Value, count: Operand, *, left: bool) -> Value:
+    """Bits moved by constant numbers of places: a product with a power of two, or a quotient that is rounded down."""
+    if not isinstance(count, int | np.ndarray):
+        raise Unmapped("a shift by numbers that are known in a call only")
+    x, count = promoted(t, x, count)  # pyright: ignore[reportAssignmentType] -- both are no floats
+    counts = np.asarray(count)
+    dtype = dtype_of(x)
+    if dtype.kind not in "iu" or counts.dtype.kind not in "iu":
+        raise Unmapped(f"a shift of {dtype} by {counts.dtype}")
+    most = np.iinfo(dtype).bits - (2 if dtype.kind == "i" else 1)
+    if counts.size and (counts.min() < 0 or counts.max() > most):
+        raise Unmapped(f"a shift of {dtype} by less than 0 or more than {most} places")
+    factors = np.left_shift(np.ones((), dtype), counts.astype(dtype))
+    if left:
+        return binary(t, "Multiply", x, factors)
+    return t.op("HostDivide", x, factors, rounding="down")
+
+
+for _left, _word in ((True, "left"), (False, "right")):
+    _translate = partial(_shifted, left=_left)
+    for _overload in ("Tensor", "Scalar"):
+        OPS.add({f"__{_word[0]}shift__.{_overload}": _translate})
+    for _overload in ("Tensor", "Tensor_Scalar"):
+        OPS.add({f"bitwise_{_word}_shift.{_overload}": _translate})
+
+
+# --- signs, lengths and angles ---------------------------------------------------------------------------
+
+
+@OPS.enter("signbit")
+def _is_negative(t: Translation, x: Value) -> Value:
+    """Whether a sign is a minus, that of zero, too, which only an angle tells apart."""
+    if dtype_of(x) not in FLOATS:
+        return compared(t, "Less", *promoted(t, x, 0))
+    angle = t.op("HostAtan2", x, np.full((), -1, dtype_of(x)))
+    return compared(t, "Less", angle, 0.0)
+
+
+@OPS.enter("copysign.Tensor", "copysign.Scalar")
+def _with_sign(t: Translation, x: Value, sign: Operand) -> Value:
+    x, sign = _as_floats(t, x, sign)
+    size = t.op("Abs", x)
+    if isinstance(sign, int | float):
+        return negative(t, size) if math.copysign(1, sign) < 0 else size
+    return where(t, _is_negative(t, sign), negative(t, size), size)
+
+
+@OPS.enter("angle")
+def _angle(t: Translation, x: Value) -> Value:
+    """Of real numbers: a half turn of those below zero."""
+    x = x if dtype_of(x) in FLOATS else cast(t, x, _FLOAT)
+    angle = where(
+        t, compared(t, "Less", x, 0.0), np.full((), math.pi, dtype_of(x)), np.zeros((), dtype_of(x))
+    )
+    return where(t, t.op("HostIsNaN", x), x, angle)
+
+
+@OPS.enter("hypot")
+def _hypotenuse(t: Translation, a: Value, b: Value) -> Value:
+    """By the angle between them: squares would overflow, or vanish."""
+    first, second = promoted(t, a, b)
+    angle = t.op("HostAtan2", second, first)
+    along = binary(t, "Multiply", first, t.op("HostCos", angle))
+    return t.op("Abs", binary(t, "Add", along, binary(t, "Multiply", second, t.op("HostSin", angle))))
+
+
+def _extreme(t: Translation, a: Value, b: Value, *, kind: str) -> Value:
+    """The larger or the smaller number; of a number and NaN the number."""
+    first, second = promoted(t, a, b)
+    made: Value = binary(t, kind, first, second)
+    if dtype_of(made) not in FLOATS:
+        return made
+    made = where(t, t.op("HostIsNaN", second), first, made)
+    return where(t, t.op("HostIsNaN", first), second, made)
+
+
+OPS.add({"fmax": partial(_extreme, kind="Maximum"), "fmin": partial(_extreme, kind="Minimum")})
+
+
+def _as_floats(t: Translation, x: Value, other: Operand) -> tuple[Value, Operand]:
+    """Both as floating-point numbers of one type."""
+    if dtype_of(x) not in FLOATS:
+        wide = isinstance(other, int | float) or dtype_of(other) not in FLOATS
+        x = cast(t, x, _FLOAT if wide else dtype_of(other))  # pyright: ignore[reportArgumentType]
+    if not isinstance(other, int | float) and dtype_of(other) not in FLOATS:
+        other = cast(t, other, dtype_of(x))
+    return x, other
+
+
+# --- arithmetic ------------------------------------------------------------------------------------------
+
+
+@OPS.enter("round.decimals")
+def _rounded(t: Translation, x: Value, decimals: int = 0) -> Value:
+    if dtype_of(x) not in FLOATS:
+        raise Unmapped(f"a rounding of {dtype_of(x)} to {decimals} decimals")
+    there, back = ("Multiply", "Divide") if decimals >= 0 else ("Divide", "Multiply")
+    unit = 10.0 ** abs(decimals)
+    return binary(t, back, t.op("Round", binary(t, there, x, unit)), unit)
+
+
+@OPS.enter("ldexp.Tensor")
+def _times_power(t: Translation, x: Value, exponent: Value) -> Value:
+    x, exponent = _as_floats(t, x, exponent)  # pyright: ignore[reportAssignmentType] -- it was no number
+    return binary(t, "Multiply", x, power(t, 2.0, exponent))
+
+
+@OPS.enter("addmv")
+def _add_vector(t: Translation, x: Value, a: Value, b: Value, beta: float = 1, alpha: float = 1) -> Value:
+    return _added(t, x, matmul(t, a, b), beta, alpha)
+
+
+@OPS.enter("addbmm")
+def _add_sum(t: Translation, x: Value, a: Value, b: Value, beta: float = 1, alpha: float = 1) -> Value:
+    """A sum over the products of a batch."""
+    return _added(t, x, reduce(t, "ReduceSum", matmul(t, a, b), [0], keep=False), beta, alpha)
+
+
+def _added(t: Translation, x: Value, product: Value, beta: float, alpha: float) -> Value:
+    product = product if alpha == 1 else multiply(t, product, alpha)
+    return binary(t, "Add", product, scaled(t, x, beta, product)) if beta else product
+
+
+@OPS.enter("cumprod")
+def _products(t: Translation, x: Value, axis: int, dtype: object = None) -> Value:
+    """Products of all elements up to each one: of 2 at first, then of twice as many at each step."""
+    x = cast(t, x, _INTEGER) if dtype is None and dtype_of(x) not in FLOATS else cast_if_asked(t, x, dtype)
+    if not shape_of(x):
+        return x
+    axis, shape = axis_of(x, axis), sizes(x)
+    reach = 1
+    while reach < shape[axis]:
+        before = np.ones([*shape[:axis], reach, *shape[axis + 1 :]], dtype_of(x))
+        earlier = concat(t, [before, cut(t, x, axis, 0, shape[axis] - reach)], axis)
+        x, reach = binary(t, "Multiply", x, earlier), 2 * reach
+    return x
+
+
+# --- order -----------------------------------------------------------------------------------------------
+
+
+@OPS.enter("kthvalue.default")
+def _kth(t: Translation, x: Value, count: int, axis: int = -1, keep: bool = False) -> list[Value]:
+    return [_last(t, one, axis, keep) for one in top_k(t, x, count, axis, largest=False)]
+
+
+def _last(t: Translation, x: Value, axis: int, keep: bool) -> Value:
+    axis = axis_of(x, axis)
+    made = select(t, x, axis, sizes(x)[axis] - 1)
+    return unsqueeze(t, made, [axis]) if keep else made
+
+
+@OPS.enter("median.dim")
+def _medians(t: Translation, x: Value, axis: int = -1, keep: bool = False) -> list[Value]:
+    """The lower one of the two in the middle; where there is a NaN, that one."""
+    value, place = _kth(t, x, (sizes(x)[axis] + 1) // 2, axis, keep)
+    if dtype_of(x) not in FLOATS:
+        return [value, place]
+    odd = t.op("HostIsNaN", x)
+    some = any_of(t, odd, [axis], keep, every=False)
+    first = extreme(t, "ArgMax", cast(t, odd, _FLOAT), axis, keep)
+    return [where(t, some, np.full((), math.nan, dtype_of(x)), value), where(t, some, first, place)]
+
+
+@OPS.enter("median.default")
+def _median(t: Translation, x: Value) -> Value:
+    return _medians(t, reshape(t, x, [-1]), 0)[0]
+
+
+# --- activations -----------------------------------------------------------------------------------------
+
+
+@OPS.enter("rrelu_with_noise_functional")
+def _random_slope(
+    t: Translation,
+    x: Value,
+    noise: Value,
+    lower: float = 1 / 8,
+    upper: float = 1 / 3,
+    training: bool = False,
+    *_: object,
+) -> list[Value]:
+    """In inference the slope is the mean of its bounds, and nothing is drawn."""
+    if training:
+        raise Unmapped("slopes that are drawn")
+    return [t.op("LeakyReLU", x, alpha=(lower + upper) / 2), noise]

@@ -1,0 +1,87 @@
+"""`from_torch`: ops that become several of ours, each as torch has it."""
+
+import onednn_graph as og
+import pytest
+
+torch = pytest.importorskip("torch", reason="these tests need torch; install the extra 'test-oracles'")
+
+from test_from_torch import Apply, check, integers, normal  # noqa: E402 -- torch comes first
+
+F = torch.nn.functional
+NAN, INF = float("nan"), float("inf")
+X, Y = normal(3, 4), normal(3, 4, seed=1)
+SIGNS = torch.tensor([[-0.0, 0.0, -INF, INF], [-1e-45, 1e-45, -2.0, 2.0]])
+ODD = torch.tensor([[NAN, 1.0, -2.0, 0.5], [3.0, -1.0, 2.0, 0.0], [1.0, 1.0, 0.0, NAN]])
+W, BITS = torch.arange(-6, 6).reshape(3, 4), torch.arange(4)
+
+EXACT = {
+    "left shift": (lambda x: x << 3, W),
+    "left shifts": (lambda x: (x[..., None] << BITS).sum(-1), W),
+    "right shift": (lambda x: x >> 1, W),
+    "right shifts": (lambda x: (x[..., None] >> BITS) & 1, W),
+    "right shift of s32": (lambda x: torch.bitwise_right_shift(x, 2), W.int()),
+    "left shift of s32": (lambda x: torch.bitwise_left_shift(x, BITS.int()), W.int()),
+    "signbit": (torch.signbit, SIGNS),
+    "signbit of integers": (torch.signbit, W),
+    "copysign": (torch.copysign, normal(2, 4), SIGNS),
+    "copysign of a number": (lambda x: torch.copysign(x, -0.0), X),
+    "copysign of integers": (torch.copysign, W, X),
+    "fmax": (lambda x, y: torch.nan_to_num(torch.fmax(x, y), 9.0), ODD, ODD.flip(0)),
+    "fmin": (torch.fmin, ODD, Y),
+    "fmin of integers": (torch.fmin, W, W.flip(0)),
+    "angle": (torch.angle, SIGNS),
+    "angle with NaN": (lambda x: torch.nan_to_num(torch.angle(x), 9.0), ODD),
+    "angle of integers": (torch.angle, W),
+    "median": (lambda x: x.median(1), torch.randperm(20).reshape(4, 5).float()),
+    "lower median": (lambda x: x.median(0, keepdim=True), torch.randperm(20).reshape(4, 5).float()),
+    "median with NaN": (lambda x: (lambda m: (torch.nan_to_num(m[0], 9.0), m[1]))(x.median(1)), ODD),
+    "median of all": (lambda x: x.median(), torch.randperm(20).reshape(4, 5)),
+    "kthvalue": (lambda x: x.kthvalue(2, 0), torch.randperm(20).reshape(4, 5).float()),
+    "remainder of a number": (lambda x: torch.remainder(7, x), W + 20),
+    "cumprod of integers": (lambda x: x.cumprod(1), W),
+    "cumprod of truths": (lambda x: x.cumprod(1), W < 2),
+    "cumprod of one": (lambda x: x[:, :1].cumprod(1) + 1, X),
+    "addmv": (torch.addmv, integers(3), integers(3, 4), integers(4)),
+    "addbmm": (
+        lambda x, a, b: torch.addbmm(x, a, b, beta=2, alpha=3),
+        integers(3, 2),
+        integers(5, 3, 4),
+        integers(5, 4, 2),
+    ),
+    "ldexp": (torch.ldexp, X, W),
+    "rrelu": (lambda x: F.rrelu(x, 0.25, 0.75), X),
+}
+
+
+@pytest.mark.parametrize("name", EXACT)
+def test_a_function(name):
+    function, *inputs = EXACT[name]
+    check(Apply(function), *inputs, tolerance=0)
+
+
+ROUNDED = {
+    "round to decimals": (lambda x: x.round(decimals=2), X),
+    "round to tens": (lambda x: x.round(decimals=-1), 30 * X),
+    "hypot": (torch.hypot, X, Y),
+    "hypot of large numbers": (lambda x, y: torch.hypot(x, y) * 1e-30, 1e30 * X, 1e30 * Y),
+    "hypot of zeros": (torch.hypot, SIGNS[:, :2], SIGNS[:, :2].flip(1)),
+    "cumprod": (lambda x: x.cumprod(0), X),
+    "cumprod of seven": (lambda x: x.cumprod(-1), normal(2, 7)),
+}
+
+
+@pytest.mark.parametrize("name", ROUNDED)
+def test_a_rounded_function(name):
+    function, *inputs = ROUNDED[name]
+    check(Apply(function), *inputs)
+
+
+@pytest.mark.parametrize("count", [-1, 63])
+def test_a_shift_beyond_the_bits_is_refused(count):
+    with pytest.raises(og.UnsupportedError, match="a shift of int64 by less than 0 or more than 62 places"):
+        og.from_torch(Apply(lambda x: x << count), (W,))
+
+
+def test_a_shift_that_a_call_brings_is_refused():
+    with pytest.raises(og.UnsupportedError, match="a shift by numbers that are known in a call only"):
+        og.from_torch(Apply(lambda x, y: x << y), (W, W.abs()))
