@@ -17,6 +17,7 @@ from ..importing.expressions import (
     cut,
     matmul,
     negative,
+    operands,
     power,
     reduce,
     reshape,
@@ -99,7 +100,7 @@ def _angle(t: Translation, x: Value) -> Value:
 @OPS.enter("hypot")
 def _hypotenuse(t: Translation, a: Value, b: Value) -> Value:
     """By the angle between them: squares would overflow, or vanish."""
-    first, second = promoted(t, a, b)
+    first, second = operands(t, *promoted(t, a, b))
     angle = t.op("HostAtan2", second, first)
     along = binary(t, "Multiply", first, t.op("HostCos", angle))
     return t.op("Abs", binary(t, "Add", along, binary(t, "Multiply", second, t.op("HostSin", angle))))
@@ -107,7 +108,7 @@ def _hypotenuse(t: Translation, a: Value, b: Value) -> Value:
 
 def _extreme(t: Translation, a: Value, b: Value, *, kind: str) -> Value:
     """The larger or the smaller number; of a number and NaN the number."""
-    first, second = promoted(t, a, b)
+    first, second = operands(t, *promoted(t, a, b))
     made: Value = binary(t, kind, first, second)
     if dtype_of(made) not in FLOATS:
         return made
