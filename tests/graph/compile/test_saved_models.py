@@ -117,7 +117,9 @@ def test_what_is_loaded_gives_the_same_bits(make, backend, tmp_path):
     loaded = og.Graph.load_compiled(tmp_path / "m.ogc")
     assert (loaded.input_names, loaded.output_names) == (model.input_names, model.output_names)
     assert bits(loaded(feeds)) == bits(wanted)
-    told = [line for line in str(model.explain()).splitlines() if not line.startswith("  verified on integer")]
+    told = [
+        line for line in str(model.explain()).splitlines() if not line.startswith("  verified on integer")
+    ]
     assert str(loaded.explain()).splitlines() == told  # what is loaded is not verified again
     assert bits(pickle.loads(pickle.dumps(loaded))(feeds)) == bits(wanted)
 
