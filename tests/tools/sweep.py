@@ -112,6 +112,11 @@ def add(record, isa, found) -> None:
             wrong.setdefault(function, {})[implementation] = isa
 
 
+def with_what_was_wrong(seen, before) -> dict[str, str]:
+    """How each reproducer ended with a build; what was wrong on one CPU stays so, where another has no such kernel."""
+    return {name: before[name] if before.get(name) in WRONG else end for name, end in sorted(seen.items())}
+
+
 def proven_of(record) -> dict:
     """What the backend is told of a record."""
     names: dict[str, set[str]] = {
@@ -191,7 +196,9 @@ def main() -> int:
     record |= {"version": seen["version"], "runtime": seen["runtime"]}
     problems = {name: told for name, told in reproducers().items() if "unreproduced" not in told}
     outcomes = replayed(problems, args.library)
-    record["rules"] = {name: outcome.end for name, outcome in sorted(outcomes.items())}
+    record["rules"] = with_what_was_wrong(
+        {name: outcome.end for name, outcome in outcomes.items()}, record.get("rules", {})
+    )
     write(path, record)
     for isa in () if args.rules else args.isa.split(","):
         effective = about(args.library, isa)["isa"]

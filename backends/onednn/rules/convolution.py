@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from .features import Features
 from .rule import Rule, Table
 from .shared import AMBIGUOUS, BELOW_THE_CPU, FIVE_POSITIONS, SATURATING, STRAY
@@ -17,6 +19,17 @@ def _has_operand_off_channels(features: Features) -> bool:
 def _has_some_positions(features: Features) -> bool:
     """Whether some spatial axes of what goes in or comes out have one element, and not all."""
     return any({1} < set(end.shape[2:]) for end in features.ends)
+
+
+AMX_ROWS = 16
+"""Rows of a tile: positions that AMX's kernel multiplies at once."""
+
+
+def _has_three_tiles(features: Features) -> bool:
+    """Whether an image's positions are three times their largest divisor that a tile has rows for."""
+    positions = math.prod(features.dst.shape[2:])
+    rows = max(rows for rows in range(1, AMX_ROWS + 1) if positions % rows == 0)
+    return positions == 3 * rows
 
 
 WRONG: Table = {
@@ -56,6 +69,15 @@ WRONG: Table = {
             applies=lambda features: features.has_stray_ones,
             seen=f"{AMBIGUOUS}: most elements wrong in u8 to f32 channels-last (2, 512, 3, 1), seen with 3.6",
             since=(3, 3),
+        ),
+        Rule(
+            name="three-tiles",
+            implementation="jit_1x1:avx512_core_amx",
+            condition="the positions of an image are three tiles of AMX, whose rows are the largest number up to 16 "
+            "that divides them",
+            applies=_has_three_tiles,
+            seen="writes behind the result and crashes with 27, 33, 36, 39, 42, 45 and 48 positions, in bf16 and "
+            "integers, where channels fill a tile's row",
         ),
         Rule(
             name="depthwise-with-an-operand",

@@ -45,6 +45,22 @@ def _has_dilated_rows(features: Features) -> bool:
     return len(p.kernel) == 2 and p.dilations[0] > 1 and p.dst[1] > REGISTER_BLOCK and p.columns % LANES != 0
 
 
+def _is_narrower_than_its_stride(features: Features) -> bool:
+    window = features.window
+    return window.pads_begin[-1] > 0 and window.src[-1] < window.strides[-1]
+
+
+AMX_CHANNELS = 64
+"""Input channels that AMX's kernel for batches of products takes at once."""
+
+
+def _reaches_beyond_its_copy(features: Features) -> bool:
+    """Whether the last of input channels that are no whole blocks is read at places that a wide kernel shifts."""
+    window = features.window
+    return window.kernel[-1] > 1 and window.columns % AMX_CHANNELS != 0
+
+
+NARROWER = "src is narrower than the stride of its width, and zeros precede it"
 EMPTY_LANES = "a stride is above 1 and 16 does not divide the input channels"
 
 WRONG: Table = {
@@ -117,6 +133,28 @@ WRONG: Table = {
             condition="the stride of the width is above 1 and diff_dst is narrower than 4",
             applies=lambda features: features.window.strides[-1] > 1 and features.window.dst[-1] < 4,
             seen="wrong values with one or two output positions along the width",
+        ),
+        Rule(
+            name="narrower-than-its-stride",
+            implementation="jit:avx512_core_amx",
+            condition=NARROWER,
+            applies=_is_narrower_than_its_stride,
+            seen="NaN from memory that nobody has written, with 1 to 3 positions and strides of 2 to 4",
+        ),
+        Rule(
+            name="narrower-than-its-stride-in-batches",
+            implementation="brgconv_bwd_w",
+            condition=NARROWER,
+            applies=_is_narrower_than_its_stride,
+            seen="NaN from memory that nobody has written, with 1 to 3 positions and strides of 2 to 4",
+        ),
+        Rule(
+            name="wide-kernel-in-batches",
+            implementation="brgconv_bwd_w",
+            condition="the kernel's width is above 1 and 64 does not divide the input channels",
+            applies=_reaches_beyond_its_copy,
+            seen="NaN in the last of 16 to 48 channels, from memory behind the copy that it makes, where diff_dst has "
+            "some 21 to 31 positions more than a multiple of 32",
         ),
     )
 }

@@ -30,6 +30,7 @@ from strategies import has_isa
 
 DECONVOLUTION = "deconvolution_forward"
 STRIDED = "brg_conv:avx512_core+brgconv_strided:avx512_core"
+AMX = "jit_1x1:avx512_core_amx"
 F32, BF16, U8, S8 = DataType.f32, DataType.bf16, DataType.u8, DataType.s8
 
 
@@ -392,6 +393,19 @@ BOUNDS = [
         "reorder into gaps",
         reordered("jit:blk", rows(GAP.shape), GAP),
         reordered("jit:blk", rows(DATA), last(DATA)),
+    ),
+    *(
+        (
+            f"a 1×1 convolution by AMX of {tiles} of positions",
+            multiplied("convolution_forward", AMX, BF16, target=last((1, 8, *wrong), BF16)),
+            multiplied("convolution_forward", implementation, BF16, target=last((1, 8, *right), BF16)),
+        )
+        for tiles, wrong, right, implementation in (
+            ("three tiles and four", (9, 3), (9, 4 * 3), AMX),
+            ("three tiles and two", (3, 16), (2, 16), AMX),
+            ("three tiles of three rows and fifteen", (5, 9), (15, 15), AMX),
+            ("three tiles by another kernel", (14, 3), (14, 3), "brgconv_1x1:avx512_core_amx"),
+        )
     ),
     (
         "im2col with an operand of all elements",

@@ -96,6 +96,56 @@ ROWS = [  # implementation, what it must not run, what it may, what differs
         "channels of a group",
     ),
     (
+        "jit:avx512_core_amx",
+        {"src": (40, 2), "kernel": (1, 5), "strides": (1, 3), "begin": (0, 2), "end": (0, 2)},
+        {"src": (40, 3), "kernel": (1, 5), "strides": (1, 3), "begin": (0, 2), "end": (0, 2)},
+        "as wide as its stride",
+    ),
+    (
+        "jit:avx512_core_amx",
+        {"src": (40, 1), "kernel": (1, 5), "strides": (1, 2), "begin": (0, 2), "end": (0, 2)},
+        {"src": (40, 1), "kernel": (1, 5), "strides": (1, 2), "end": (0, 4)},
+        "zeros before",
+    ),
+    (
+        "brgconv_bwd_w:avx512_core_amx",
+        {
+            "channels": (64, 64),
+            "src": (40, 1),
+            "kernel": (1, 5),
+            "strides": (1, 2),
+            "begin": (0, 2),
+            "end": (0, 2),
+        },
+        {
+            "channels": (64, 64),
+            "src": (40, 2),
+            "kernel": (1, 5),
+            "strides": (1, 2),
+            "begin": (0, 2),
+            "end": (0, 2),
+        },
+        "as wide as its stride in batches",
+    ),
+    (
+        "brgconv_bwd_w:avx512_core_amx",
+        {"channels": (48, 64)},
+        {"channels": (128, 64)},
+        "64 channels",
+    ),
+    (
+        "brgconv_bwd_w:avx512_core_amx",
+        {"channels": (128, 64), "groups": 4},
+        {"channels": (128, 64), "groups": 2},
+        "64 channels of a group",
+    ),
+    (
+        "brgconv_bwd_w:avx512_core_amx",
+        {"channels": (48, 64), "kernel": (3, 2)},
+        {"channels": (48, 64), "kernel": (3, 1)},
+        "the kernel's width",
+    ),
+    (
         "jit:avx512_core",
         {**WIDE, "end": (0, 7), "dst": (38, 29)},
         {**WIDE, "end": (0, 7), "dst": (38, 28)},
@@ -274,9 +324,11 @@ def test_every_rule_has_a_row():
     ("place", "others"),
     [
         (0, ["jit:avx512_core", "jit:avx2", "jit_dw:avx512_core", "brg:avx512_core", "x64:gemm:jit"]),
-        (7, ["jit:avx2", "jit_dw:avx512_core", "jit_1x1:avx512_core", "brg:avx512_core"]),
-        (19, ["jit_dw:avx512_core_bf16", "brg:avx512_core_bf16", "gemm:jit:bf16"]),
-        (21, ["jit_dw:avx512_core_bf16", "jit_bf16_1x1:avx512_core_bf16", "jit:avx512_core"]),
+        (7, ["jit:avx512_core", "x64:gemm:jit"]),
+        (10, ["jit:avx512_core_amx", "jit_bf16:avx512_core_bf16"]),
+        (13, ["jit:avx2", "jit_dw:avx512_core", "jit_1x1:avx512_core", "brg:avx512_core"]),
+        (25, ["jit_dw:avx512_core_bf16", "brg:avx512_core_bf16", "gemm:jit:bf16"]),
+        (27, ["jit_dw:avx512_core_bf16", "jit_bf16_1x1:avx512_core_bf16", "jit:avx512_core"]),
     ],
 )
 def test_rules_are_for_their_implementation_only(place, others):

@@ -56,8 +56,8 @@ def checked(outcomes):
             continue
         assert name.split("/")[1] in outcome.barred, (name, outcome)
         assert outcome.refused, (name, outcome)
-        if outcome.isa != wanted and outcome.end == "right":
-            continue  # made for another instruction set's kernel, here it reads what happens to lie there
+        if (outcome.isa != wanted or "cpu" in REAL[name]) and outcome.end == "right":
+            continue  # made for another CPU's kernel, here it reads what happens to lie there
         if known.get(name) != "right":
             assert outcome.end in WRONG_ENDS, (name, outcome)
             ran += 1
@@ -106,7 +106,10 @@ def test_a_problem_of_a_trial_is_that_primitive_and_its_formula_is_right(onednn,
 def test_records_of_sweeps_tell_what_the_rules_say():
     known = records()
     assert {"3.2-gomp", "3.6-gomp"} <= set(known)
-    assert all(set(record["rules"]) == set(REAL) for record in known.values())
+    assert all(
+        set(record["rules"]) <= set(REAL) for record in known.values()
+    )  # others than 3.2's may be older
+    assert set(known["3.2-gomp"]["rules"]) == set(REAL)
     assert contradictions(known) == []
     for name, end in known["3.2-gomp"]["rules"].items():
         assert (end in WRONG_ENDS) is RULES[name].holds((3, 2)), (name, end)
@@ -114,7 +117,7 @@ def test_records_of_sweeps_tell_what_the_rules_say():
 
 def test_every_rule_is_wrong_in_some_record():
     ends = [record["rules"] for record in records().values()]
-    assert not [name for name in REAL if not any(one[name] in WRONG_ENDS for one in ends)]
+    assert not [name for name in REAL if not any(one.get(name) in WRONG_ENDS for one in ends)]
 
 
 @pytest.mark.parametrize("name", sorted(records()))
