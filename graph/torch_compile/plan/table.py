@@ -85,7 +85,7 @@ DIVISIONS = frozenset(
     f"aten.{name}"
     for name in (
         *("div.Tensor_mode", "div.Scalar_mode", "floor_divide"),
-        *("remainder.Tensor", "remainder.Scalar", "fmod.Tensor", "fmod.Scalar"),
+        *("remainder", "fmod.Tensor", "fmod.Scalar"),
     )
 )
 """Ops that divide whole numbers as such."""
