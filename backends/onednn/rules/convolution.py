@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+from ....ops.spatial import effective_kernel
+from ..library.enumerators import Arg
 from .features import Features
 from .rule import Rule, Table
 from .shared import AMBIGUOUS, BELOW_THE_CPU, FIVE_POSITIONS, SATURATING, STRAY
@@ -30,6 +32,34 @@ def _has_three_tiles(features: Features) -> bool:
     positions = math.prod(features.dst.shape[2:])
     rows = max(rows for rows in range(1, AMX_ROWS + 1) if positions % rows == 0)
     return positions == 3 * rows
+
+
+PADDED_ROWS = 2
+"""Output rows at either end that may see zeros around data with a zero point; more were wrong at the lower end."""
+
+
+def _has_padded_rows(features: Features) -> bool:
+    """Whether data have a zero point, and more than a few output positions see zeros before or behind them.
+
+    Along the width all were right.
+    """
+    window = features.window
+    return Arg.SRC in features.attributes.zero_points and any(
+        max(
+            sum(at * stride < begin for at in range(dst)),
+            sum(at * stride - begin + effective_kernel(kernel, dilation) > src for at in range(dst)),
+        )
+        > PADDED_ROWS
+        for src, dst, kernel, stride, dilation, begin in zip(
+            window.src[:-1],
+            window.dst,
+            window.kernel,
+            window.strides,
+            window.dilations,
+            window.pads_begin,
+            strict=False,
+        )
+    )
 
 
 WRONG: Table = {
@@ -78,6 +108,14 @@ WRONG: Table = {
             applies=_has_three_tiles,
             seen="writes behind the result and crashes with 27, 33, 36, 39, 42, 45 and 48 positions, in bf16 and "
             "integers, where channels fill a tile's row",
+        ),
+        Rule(
+            name="zeros-below-a-zero-point",
+            implementation="jit:avx512_core_amx",
+            condition="data have a zero point, and more than two output rows see zeros above or below them",
+            applies=_has_padded_rows,
+            seen="wrong values, writes out of bounds and crashes in 30 of 1700 random layers, all with 3 to 9 rows "
+            "that see zeros below",
         ),
         Rule(
             name="depthwise-with-an-operand",

@@ -30,7 +30,7 @@ from strategies import has_isa
 
 DECONVOLUTION = "deconvolution_forward"
 STRIDED = "brg_conv:avx512_core+brgconv_strided:avx512_core"
-AMX = "jit_1x1:avx512_core_amx"
+AMX, AMX_DIRECT = "jit_1x1:avx512_core_amx", "jit:avx512_core_amx"
 F32, BF16, U8, S8 = DataType.f32, DataType.bf16, DataType.u8, DataType.s8
 
 
@@ -129,7 +129,7 @@ def multiplied(
     """A convolution, a deconvolution or a product; operand: shape of a post-op's."""
     source = more.get("source", last((1, 8, 4, 4), dtype))
     post = [] if operand is None else [PostOp(Algorithm.binary_add, operand=rows(operand))]
-    attributes = PrimitiveAttributes(load(), post_ops=post)
+    attributes = PrimitiveAttributes(load(), post_ops=post, zero_points=more.get("points", {}))
     layouts = {
         Query.src_md: source,
         Query.weights_md: more.get("right", rows(weights, S8)),
@@ -139,7 +139,7 @@ def multiplied(
         "strides": more.get("strides", (1, 1)),
         "dilates": more.get("dilates", (0, 0)),
         "pads_begin": more.get("pads", (0, 0)),
-        "pads_end": (0, 0),
+        "pads_end": more.get("pads_end", (0, 0)),
     }
     ends = {name: layouts[getattr(Query, f"{name}_md")] for name in ("src", "weights", "dst")}
     described = told(function, attributes=attributes, **ends, **(numbers if "conv" in function else {}))
@@ -312,6 +312,8 @@ INT8 = [
         (f"{function} by a kernel without VNNI", "brgconv:avx512_core", "avx512_core_bf16"),
     )
 ]
+PADDED = {"weights": (8, 8, 3, 3), "points": {Arg.SRC: 0}}
+BELOW = last((1, 8, 5, 2))
 BOUNDS = [
     *INT8,
     *(
@@ -406,6 +408,25 @@ BOUNDS = [
             ("three tiles of three rows and fifteen", (5, 9), (15, 15), AMX),
             ("three tiles by another kernel", (14, 3), (14, 3), "brgconv_1x1:avx512_core_amx"),
         )
+    ),
+    *(
+        (
+            f"a zero point of data with zeros {what}",
+            multiplied("convolution_forward", AMX_DIRECT, **(PADDED | {"pads_end": (3, 0), "target": BELOW})),
+            multiplied("convolution_forward", AMX_DIRECT, **(PADDED | right)),
+        )
+        for what, right in (
+            ("below three rows and two", {"pads_end": (2, 0), "target": last((1, 8, 4, 2))}),
+            ("below and none", {"pads_end": (3, 0), "target": BELOW, "points": {}}),
+            ("below and beside", {"pads_end": (0, 3), "target": last((1, 8, 2, 5))}),
+        )
+    ),
+    (
+        "a zero point of data with zeros above three rows",
+        multiplied("convolution_forward", AMX_DIRECT, **(PADDED | {"pads": (3, 0), "target": BELOW})),
+        multiplied(
+            "convolution_forward", AMX_DIRECT, **(PADDED | {"pads": (2, 0), "target": last((1, 8, 4, 2))})
+        ),
     ),
     (
         "im2col with an operand of all elements",
