@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 
+from attrs import evolve
+
 from ....ops.spatial import effective_kernel
 from ..library.enumerators import Arg
 from .features import Features
 from .rule import Rule, Table
-from .shared import AMBIGUOUS, BELOW_THE_CPU, FIVE_POSITIONS, SATURATING, STRAY
+from .shared import AMBIGUOUS, BELOW_THE_CPU, FIVE_POSITIONS, SATURATING, STRAY, UNREACHED_BY_AMX
 
 
 def _has_operand_off_channels(features: Features) -> bool:
@@ -63,10 +65,20 @@ def _has_padded_rows(features: Features) -> bool:
 
 
 WRONG: Table = {
-    "convolution_backward_data": (FIVE_POSITIONS,),
+    "convolution_backward_data": (
+        FIVE_POSITIONS,
+        evolve(UNREACHED_BY_AMX, implementation="brg_fwd:avx512_core_amx+brgconv:"),
+    ),
     "convolution_forward": (
         BELOW_THE_CPU,
         FIVE_POSITIONS,
+        UNREACHED_BY_AMX,
+        evolve(
+            UNREACHED_BY_AMX,
+            name="unreached-by-amx-directly",
+            implementation="jit:avx512_core_amx",
+            seen="wrong values in bf16 (2, 2, 2, 13, 13), whose planes a dilated kernel passes over",
+        ),
         Rule(
             name="some-axes-of-one",
             implementation="brg_conv_fwd",

@@ -6,7 +6,16 @@ from attrs import evolve
 
 from .features import Features
 from .rule import Rule, Table
-from .shared import AMBIGUOUS, BELOW_THE_CPU, FIVE_POSITIONS, SATURATING, STRAY
+from .shared import (
+    AMBIGUOUS,
+    BELOW_THE_CPU,
+    FIVE_POSITIONS,
+    SATURATING,
+    STRAY,
+    UNREACHED,
+    UNREACHED_BY_AMX,
+    all_get_products,
+)
 
 
 def _is_strided(features: Features) -> bool:
@@ -14,20 +23,16 @@ def _is_strided(features: Features) -> bool:
     return "brgconv_strided" in features.implementation
 
 
-def _reaches_all(features: Features) -> bool:
-    """Whether every position of the result gets a product, as far as the axes tell one by one."""
-    window = features.window
-    numbers = window.src, window.dst, window.kernel, window.strides, window.dilations, window.pads_begin
-    return all(
-        len({i * s + t * d - p for i in range(size) for t in range(k)} & set(range(out))) == out
-        for size, out, k, s, d, p in zip(*numbers, strict=True)
-    )
-
-
 WRONG: Table = {
     "deconvolution_forward": (
         BELOW_THE_CPU,
         evolve(FIVE_POSITIONS, implementation="conv:any+jit_bf16_1x1"),
+        evolve(UNREACHED_BY_AMX, implementation="brg_conv:avx512_core_amx+brgconv:"),
+        evolve(
+            UNREACHED_BY_AMX,
+            name="unreached-by-amx-for-gradients",
+            implementation="conv:any+brg_fwd:avx512_core_amx+brgconv:",
+        ),
         Rule(
             name="stray-ones-of-integers",
             implementation="conv:any+x64:gemm_s8",
@@ -51,8 +56,8 @@ WRONG: Table = {
             Rule(
                 name=f"unreached-{kernel}",
                 implementation=kernel,
-                condition="some position of the result gets no product",
-                applies=lambda features: not _reaches_all(features),
+                condition=UNREACHED,
+                applies=lambda features: not all_get_products(features),
                 seen="whatever a register held where the result should be zero: between taps where strides are above "
                 "the kernel, and behind the last window",
             )
@@ -63,7 +68,7 @@ WRONG: Table = {
             implementation="brg_deconv",
             condition="8-bit integers go by the strided kernel, and some position of the result gets no product",
             applies=lambda features: (
-                features.has_integers and _is_strided(features) and not _reaches_all(features)
+                features.has_integers and _is_strided(features) and not all_get_products(features)
             ),
             seen="what makes up for zero points and for s8 stands where no product does: a quarter of the elements of "
             "s8 to s8, and of all with a zero point, with 3×3 positions under 2×2 taps and stride 3; right with 3.6",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from ..library.implementations import LANES
 from .features import INTEGERS, Features
 from .rule import Rule
@@ -12,6 +14,33 @@ AMBIGUOUS = (
     "takes images whose axes of one element have another stride than its own for images in the other order"
 )
 STRAY = "an axis of one element, of data or result, has another stride than the layout gives it"
+
+
+def all_get_products(features: Features) -> bool:
+    """Whether every position of a convolution's result, or of its gradient, gets a product, axis by axis."""
+    window = features.window
+    forward, transposed = (
+        features.function == "convolution_forward",
+        features.function == "deconvolution_forward",
+    )
+    large, small = (window.dst, window.src) if transposed else (window.src, window.dst)
+    numbers = large, small, window.kernel, window.strides, window.dilations, window.pads_begin
+    for most, least, kernel, stride, dilation, begin in zip(*numbers, strict=True):
+        places = np.add.outer(np.arange(least) * stride - begin, np.arange(kernel) * dilation)
+        met = (places >= 0) & (places < most)
+        if not met.any(axis=1).all() if forward else np.unique(places[met]).size < most:
+            return False
+    return True
+
+
+UNREACHED = "some position of the result gets no product"
+UNREACHED_BY_AMX = Rule(
+    name="unreached-by-amx",
+    implementation="brgconv:avx512_core_amx",
+    condition=UNREACHED,
+    applies=lambda features: not all_get_products(features),
+    seen="crashes, where a dilated kernel sees zeros alone along another axis than the width",
+)
 
 
 def is_blocked_integers(features: Features) -> bool:

@@ -230,6 +230,18 @@ def reaching(kernel, taps, step, made, apart=0):
     )
 
 
+def dilated(function, implementation, dilate):
+    """A convolution in bf16, or its gradient, of one row: taps this far apart pass over it, beside each other not."""
+    ends = {"src": last((2, 8, 1, 9), BF16), "dst": last((2, 8, 2 - dilate, 9), BF16)}
+    if function == "convolution_backward_data":
+        ends = {"diff_src": last((2, 8, 1, 9), BF16), "diff_dst": ends["dst"]}
+    weights = rows((8, 8, 2, 1), BF16)
+    numbers = {"strides": (1, 1), "dilates": (dilate, 0), "pads_begin": (1, 0), "pads_end": (1, 0)}
+    layouts = {getattr(Query, f"{name}_md"): end for name, end in (ends | {"weights": weights}).items()}
+    described = told(function, attributes=PrimitiveAttributes(load()), weights=weights, **ends, **numbers)
+    return case(Offered(function, implementation, layouts), described)
+
+
 def resampled(implementation, source, operand, function="resampling_forward", target=None):
     """A resampling or a pooling with an operand added to it; of one size if there is no target."""
     post = [] if operand is None else [PostOp(Algorithm.binary_add, operand=rows(operand))]
@@ -312,6 +324,7 @@ INT8 = [
         (f"{function} by a kernel without VNNI", "brgconv:avx512_core", "avx512_core_bf16"),
     )
 ]
+ONE_ROW = {"source": last((2, 8, 1, 9), BF16), "target": last((2, 8, 1, 9), BF16)}
 PADDED = {"weights": (8, 8, 3, 3), "points": {Arg.SRC: 0}}
 BELOW = last((1, 8, 5, 2))
 BOUNDS = [
@@ -427,6 +440,45 @@ BOUNDS = [
         multiplied(
             "convolution_forward", AMX_DIRECT, **(PADDED | {"pads": (2, 0), "target": last((1, 8, 4, 2))})
         ),
+    ),
+    *(
+        (
+            f"{implementation} of {function} passes over",
+            dilated(function, implementation, 1),
+            dilated(function, implementation, 0),
+        )
+        for function, implementation in (
+            ("convolution_forward", "brgconv:avx512_core_amx"),
+            ("convolution_forward", "jit:avx512_core_amx"),
+            ("convolution_backward_data", "brg_fwd:avx512_core_amx+brgconv:avx512_core_amx"),
+        )
+    ),
+    *(
+        (
+            f"{implementation} of {DECONVOLUTION} passes over",
+            multiplied(
+                DECONVOLUTION,
+                implementation,
+                BF16,
+                weights=(8, 8, 2, 1),
+                dilates=(1, 0),
+                pads=(1, 0),
+                **ONE_ROW,
+            ),
+            multiplied(
+                DECONVOLUTION,
+                implementation,
+                BF16,
+                weights=(8, 8, 2, 1),
+                dilates=(0, 0),
+                pads=(1, 0),
+                **ONE_ROW,
+            ),
+        )
+        for implementation in (
+            "brg_conv:avx512_core_amx+brgconv:avx512_core_amx",
+            "conv:any+brg_fwd:avx512_core_amx+brgconv:avx512_core_amx",
+        )
     ),
     (
         "im2col with an operand of all elements",
