@@ -10,7 +10,15 @@ from ....ops.spatial import effective_kernel
 from ..library.enumerators import Arg
 from .features import Features
 from .rule import Rule, Table
-from .shared import AMBIGUOUS, BELOW_THE_CPU, FIVE_POSITIONS, SATURATING, STRAY, UNREACHED_BY_AMX
+from .shared import (
+    AMBIGUOUS,
+    BELOW_THE_CPU,
+    FIVE_POSITIONS,
+    SATURATING,
+    STRAY,
+    UNREACHED_BY_AMX,
+    UNREACHED_BY_AMX_DIRECTLY,
+)
 
 
 def _has_operand_off_channels(features: Features) -> bool:
@@ -68,17 +76,13 @@ WRONG: Table = {
     "convolution_backward_data": (
         FIVE_POSITIONS,
         evolve(UNREACHED_BY_AMX, implementation="brg_fwd:avx512_core_amx+brgconv:"),
+        UNREACHED_BY_AMX_DIRECTLY,
     ),
     "convolution_forward": (
         BELOW_THE_CPU,
         FIVE_POSITIONS,
         UNREACHED_BY_AMX,
-        evolve(
-            UNREACHED_BY_AMX,
-            name="unreached-by-amx-directly",
-            implementation="jit:avx512_core_amx",
-            seen="wrong values in bf16 (2, 2, 2, 13, 13), whose planes a dilated kernel passes over",
-        ),
+        UNREACHED_BY_AMX_DIRECTLY,
         Rule(
             name="some-axes-of-one",
             implementation="brg_conv_fwd",

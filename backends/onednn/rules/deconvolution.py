@@ -14,6 +14,7 @@ from .shared import (
     STRAY,
     UNREACHED,
     UNREACHED_BY_AMX,
+    UNREACHED_BY_AMX_DIRECTLY,
     all_get_products,
 )
 
@@ -33,6 +34,7 @@ WRONG: Table = {
             name="unreached-by-amx-for-gradients",
             implementation="conv:any+brg_fwd:avx512_core_amx+brgconv:",
         ),
+        evolve(UNREACHED_BY_AMX_DIRECTLY, implementation="conv:any+jit:avx512_core_amx"),
         Rule(
             name="stray-ones-of-integers",
             implementation="conv:any+x64:gemm_s8",

@@ -26,9 +26,10 @@ def all_get_products(features: Features) -> bool:
     large, small = (window.dst, window.src) if transposed else (window.src, window.dst)
     numbers = large, small, window.kernel, window.strides, window.dilations, window.pads_begin
     for most, least, kernel, stride, dilation, begin in zip(*numbers, strict=True):
-        places = np.add.outer(np.arange(least) * stride - begin, np.arange(kernel) * dilation)
+        at, tap = np.arange(least, dtype=np.int64), np.arange(kernel, dtype=np.int64)
+        places = at[:, None] * stride - begin + tap * dilation
         met = (places >= 0) & (places < most)
-        if not met.any(axis=1).all() if forward else np.unique(places[met]).size < most:
+        if not bool(met.any(axis=1).all()) if forward else np.unique(places[met]).size < most:
             return False
     return True
 
@@ -40,6 +41,14 @@ UNREACHED_BY_AMX = Rule(
     condition=UNREACHED,
     applies=lambda features: not all_get_products(features),
     seen="crashes, where a dilated kernel sees zeros alone along another axis than the width",
+)
+UNREACHED_BY_AMX_DIRECTLY = Rule(
+    name="unreached-by-amx-directly",
+    implementation="jit:avx512_core_amx",
+    condition=UNREACHED,
+    applies=UNREACHED_BY_AMX.applies,
+    seen="whatever a register held where zeros should be, in planes that a dilated kernel passes over, and behind the "
+    "last window of a strided one",
 )
 
 

@@ -142,6 +142,15 @@ WRONG: Table = {
             seen="NaN from memory that nobody has written, with 1 to 3 positions and strides of 2 to 4",
         ),
         Rule(
+            name="dilated-rows-by-amx",
+            implementation="jit:avx512_core_amx",
+            condition="another axis than the width is dilated, and 16 does not divide the input channels",
+            applies=lambda features: (
+                max(features.window.dilations[:-1], default=1) > 1 and features.window.columns % LANES != 0
+            ),
+            seen="three quarters of all values wrong with more than 32 channels",
+        ),
+        Rule(
             name="narrower-than-its-stride-in-batches",
             implementation="brgconv_bwd_w",
             condition=NARROWER,

@@ -325,8 +325,8 @@ INT8 = [
     )
 ]
 ONE_ROW = {"source": last((2, 8, 1, 9), BF16), "target": last((2, 8, 1, 9), BF16)}
-PADDED = {"weights": (8, 8, 3, 3), "points": {Arg.SRC: 0}}
-BELOW = last((1, 8, 5, 2))
+PADDED = {"weights": (8, 8, 3, 3), "points": {Arg.SRC: 0}, "target": last((1, 8, 4, 2))}
+TALL = {"weights": (8, 8, 5, 3)}
 BOUNDS = [
     *INT8,
     *(
@@ -425,21 +425,19 @@ BOUNDS = [
     *(
         (
             f"a zero point of data with zeros {what}",
-            multiplied("convolution_forward", AMX_DIRECT, **(PADDED | {"pads_end": (3, 0), "target": BELOW})),
+            multiplied("convolution_forward", AMX_DIRECT, **(PADDED | {"pads_end": (4, 0)} | TALL)),
             multiplied("convolution_forward", AMX_DIRECT, **(PADDED | right)),
         )
         for what, right in (
-            ("below three rows and two", {"pads_end": (2, 0), "target": last((1, 8, 4, 2))}),
-            ("below and none", {"pads_end": (3, 0), "target": BELOW, "points": {}}),
-            ("below and beside", {"pads_end": (0, 3), "target": last((1, 8, 2, 5))}),
+            ("below three rows and two", {"pads_end": (2, 0)}),
+            ("below and none", {"pads_end": (4, 0), "points": {}} | TALL),
+            ("below and beside", {"pads_end": (0, 2), "target": last((1, 8, 2, 4))}),
         )
     ),
     (
         "a zero point of data with zeros above three rows",
-        multiplied("convolution_forward", AMX_DIRECT, **(PADDED | {"pads": (3, 0), "target": BELOW})),
-        multiplied(
-            "convolution_forward", AMX_DIRECT, **(PADDED | {"pads": (2, 0), "target": last((1, 8, 4, 2))})
-        ),
+        multiplied("convolution_forward", AMX_DIRECT, **(PADDED | {"pads": (4, 0)} | TALL)),
+        multiplied("convolution_forward", AMX_DIRECT, **(PADDED | {"pads": (2, 0)})),
     ),
     *(
         (
@@ -451,6 +449,7 @@ BOUNDS = [
             ("convolution_forward", "brgconv:avx512_core_amx"),
             ("convolution_forward", "jit:avx512_core_amx"),
             ("convolution_backward_data", "brg_fwd:avx512_core_amx+brgconv:avx512_core_amx"),
+            ("convolution_backward_data", "jit:avx512_core_amx"),
         )
     ),
     *(
@@ -478,6 +477,7 @@ BOUNDS = [
         for implementation in (
             "brg_conv:avx512_core_amx+brgconv:avx512_core_amx",
             "conv:any+brg_fwd:avx512_core_amx+brgconv:avx512_core_amx",
+            "conv:any+jit:avx512_core_amx",
         )
     ),
     (

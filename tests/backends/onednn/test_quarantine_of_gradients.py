@@ -146,6 +146,18 @@ ROWS = [  # implementation, what it must not run, what it may, what differs
         "the kernel's width",
     ),
     (
+        "jit:avx512_core_amx",
+        {"channels": (40, 32), "dilations": (2, 1)},
+        {"channels": (48, 32), "dilations": (2, 1)},
+        "16 input channels with AMX",
+    ),
+    (
+        "jit:avx512_core_amx",
+        {"channels": (40, 32), "dilations": (2, 1)},
+        {"channels": (40, 32), "dilations": (1, 2)},
+        "the height dilated with AMX",
+    ),
+    (
         "jit:avx512_core",
         {**WIDE, "end": (0, 7), "dst": (38, 29)},
         {**WIDE, "end": (0, 7), "dst": (38, 28)},
@@ -326,9 +338,9 @@ def test_every_rule_has_a_row():
         (0, ["jit:avx512_core", "jit:avx2", "jit_dw:avx512_core", "brg:avx512_core", "x64:gemm:jit"]),
         (7, ["jit:avx512_core", "x64:gemm:jit"]),
         (10, ["jit:avx512_core_amx", "jit_bf16:avx512_core_bf16"]),
-        (13, ["jit:avx2", "jit_dw:avx512_core", "jit_1x1:avx512_core", "brg:avx512_core"]),
-        (25, ["jit_dw:avx512_core_bf16", "brg:avx512_core_bf16", "gemm:jit:bf16"]),
-        (27, ["jit_dw:avx512_core_bf16", "jit_bf16_1x1:avx512_core_bf16", "jit:avx512_core"]),
+        (15, ["jit:avx2", "jit_dw:avx512_core", "jit_1x1:avx512_core", "brg:avx512_core"]),
+        (27, ["jit_dw:avx512_core_bf16", "brg:avx512_core_bf16", "gemm:jit:bf16"]),
+        (29, ["jit_dw:avx512_core_bf16", "jit_bf16_1x1:avx512_core_bf16", "jit:avx512_core"]),
     ],
 )
 def test_rules_are_for_their_implementation_only(place, others):
