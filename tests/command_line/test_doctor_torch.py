@@ -88,6 +88,8 @@ class TestWhole:
         assert (first["code"], first["severity"]) == ("wrong-result", "wrong")
         assert "result of mul" in first["what"]
         assert "65504" in first["why"]
+        if torch.ops.mkldnn._is_mkldnn_fp16_supported():
+            return  # torch multiplies halves by oneDNN here
         assert "slow-path" in [one["code"] for one in data["findings"]]
         assert any("aten::_slow_conv2d_forward" in row["peer"]["inside"] for row in data["layers"])
 
