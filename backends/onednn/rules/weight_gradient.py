@@ -47,7 +47,8 @@ def _has_dilated_rows(features: Features) -> bool:
 
 def _is_narrower_than_its_stride(features: Features) -> bool:
     window = features.window
-    return window.pads_begin[-1] > 0 and window.src[-1] < window.strides[-1]
+    padded = max(window.pads_begin[-1], window.pads_end[-1]) > 0
+    return padded and window.src[-1] < window.strides[-1]
 
 
 AMX_CHANNELS = 64
@@ -60,7 +61,7 @@ def _reaches_beyond_its_copy(features: Features) -> bool:
     return window.kernel[-1] > 1 and window.columns % AMX_CHANNELS != 0
 
 
-NARROWER = "src is narrower than the stride of its width, and zeros precede it"
+NARROWER = "src is narrower than the stride of its width, and zeros lie beside it"
 EMPTY_LANES = "a stride is above 1 and 16 does not divide the input channels"
 
 WRONG: Table = {

@@ -103,9 +103,9 @@ ROWS = [  # implementation, what it must not run, what it may, what differs
     ),
     (
         "jit:avx512_core_amx",
-        {"src": (40, 1), "kernel": (1, 5), "strides": (1, 2), "begin": (0, 2), "end": (0, 2)},
         {"src": (40, 1), "kernel": (1, 5), "strides": (1, 2), "end": (0, 4)},
-        "zeros before",
+        {"src": (40, 1), "kernel": (1, 1), "strides": (1, 2)},
+        "zeros beside it",
     ),
     (
         "brgconv_bwd_w:avx512_core_amx",
