@@ -148,6 +148,8 @@ def _attributes(told):
         if parts:
             found.append(f"--attr-{attribute}={'+'.join(parts)}")
     found += _decompression(told.get("decompression"))
+    if "fpmath" in told:
+        found.append(f"--attr-fpmath={told['fpmath']}")
     post = [_post_op(one) for one in told.get("post_ops", ())]
     return [*found, f"--attr-post-ops={'+'.join(post)}"] if post else found
 

@@ -129,10 +129,10 @@ class PrimitiveProblem:
 
     @property
     def _decompression(self):
-        """How weights are decompressed, if they are."""
+        """How weights are decompressed, if they are, and as what f32 is multiplied."""
         told = self.told.get("decompression")
         if told is None:
-            return {}
+            return {"fpmath": FpmathMode[self.told["fpmath"]]} if "fpmath" in self.told else {}
         scales, points = (
             Grouping(told[name]["mask"], tuple(told[name]["group"]), D(told[name]["type"]))
             if name in told
@@ -318,6 +318,7 @@ def told_of(trial):
         ("scales", scales),
         ("zero_points", points),
         ("decompression", grouped),
+        ("fpmath", "" if grouped or not attributes.fpmath else attributes.fpmath.name),
     )
     return told | {name: kept for name, kept in parts if kept}
 

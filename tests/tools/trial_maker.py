@@ -10,7 +10,7 @@ import numpy as np
 import wide_draws
 from attrs import fields
 from onednn_graph.backends.onednn.library.descriptors import DESCRIPTORS, Concat, Reorder, Sum
-from onednn_graph.backends.onednn.library.enumerators import Algorithm, Arg, Query
+from onednn_graph.backends.onednn.library.enumerators import Algorithm, Arg, FpmathMode, Query
 from onednn_graph.backends.onednn.library.loading import DATA_TYPES, Dims, dims
 from onednn_graph.backends.onednn.library.memory import MemoryDesc, canonical_strides
 from onednn_graph.backends.onednn.library.primitive import PostOp, PrimitiveAttributes
@@ -235,6 +235,12 @@ class Maker:
         return MemoryDesc.strided(self.lib, desc.shape, dtype, desc.strides)
 
     # --- attributes ---
+
+    def rounded(self, dtype):
+        """Of f32, sometimes, that factors may be multiplied as bf16, in which numbers of trials are exact."""
+        if dtype is D.f32 and self.rng.random() < 0.25:
+            return {"fpmath": FpmathMode.bf16}
+        return {}
 
     def attributes(
         self, shape, dst, links=True, scales=None, points=None, order=None, channel=1, **decompression

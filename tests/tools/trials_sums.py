@@ -285,7 +285,9 @@ def matmul(m):
             scales[Arg.WEIGHTS] = (0, np.array([2.0]))
         if rng.random() < 0.5:
             points[Arg.SRC] = rng.choice([1, 3, -2])
-    attributes, inputs, after, words = m.attributes(result, dst, True, scales, points, None, len(result) - 1)
+    attributes, inputs, after, words = m.attributes(
+        result, dst, True, scales, points, None, len(result) - 1, **m.rounded(a)
+    )
     y = np.matmul(x - points.get(Arg.SRC, 0), w)
     if Arg.SRC in scales:
         y = y * scales[Arg.SRC][1] * scales[Arg.WEIGHTS][1]

@@ -385,7 +385,7 @@ def convolution(m, way="convolution_forward"):
             points[Arg.SRC] = rng.choice([1, 3])
     order = [0, *range(2, rank + 2), 1] if rng.random() < 0.5 else None
     links = way != "convolution_backward_data"
-    attributes, inputs, after, words = m.attributes(result, dst, links, scales, points, order)
+    attributes, inputs, after, words = m.attributes(result, dst, links, scales, points, order, **m.rounded(a))
     shifted = x - points.get(Arg.SRC, 0)
     if forward:
         found = (

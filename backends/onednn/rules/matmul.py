@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from ....ops.data_types import DataType
 from ..library.loading import LATER_DATA_TYPES
 from .features import Features
 from .rule import Rule, Table
@@ -47,6 +48,13 @@ def _has_misjudged_batches(features: Features) -> bool:
                 return True
             step *= size
     return False
+
+
+def _rounds_rows_with_gaps(features: Features) -> bool:
+    """Whether factors in f32 are rounded, and rows of the second matrix do not follow one another."""
+    strides = features.weights.strides
+    apart = strides is not None and strides[-1] == 1 and strides[-2] != features.weights.shape[-1]
+    return apart and features.src.data_type is DataType.f32
 
 
 def _steps_over_gaps(features: Features) -> bool:
@@ -100,6 +108,13 @@ WRONG: Table = {
             applies=_steps_over_gaps,
             seen="most elements are what lies in the gaps, in f32 (2, 2, 1) by (2, 1, 8); right with 3.6",
             since=(3, 7),
+        ),
+        Rule(
+            name="rounded-rows-with-gaps",
+            implementation="brg:avx512_core_amx",
+            condition="factors in f32 are rounded to bf16, and rows of the second matrix do not follow one another",
+            applies=_rounds_rows_with_gaps,
+            seen="reads beyond the last of few rows, 2 or 3, say: all columns wrong where batches lie between them",
         ),
         Rule(
             name="shared-sums",

@@ -325,6 +325,7 @@ INT8 = [
     )
 ]
 ONE_ROW = {"source": last((2, 8, 1, 9), BF16), "target": last((2, 8, 1, 9), BF16)}
+BETWEEN = desc((7, 3, 8), (8, 56, 1))
 PADDED = {"weights": (8, 8, 3, 3), "points": {Arg.SRC: 0}, "target": last((1, 8, 4, 2))}
 TALL = {"weights": (8, 8, 5, 3)}
 BOUNDS = [
@@ -478,6 +479,18 @@ BOUNDS = [
             "brg_conv:avx512_core_amx+brgconv:avx512_core_amx",
             "conv:any+brg_fwd:avx512_core_amx+brgconv:avx512_core_amx",
             "conv:any+jit:avx512_core_amx",
+        )
+    ),
+    *(
+        (
+            f"products of rounded factors{what}",
+            multiplied("matmul", "brg:avx512_core_amx", F32, source=rows((7, 15, 3)), right=BETWEEN),
+            multiplied("matmul", "brg:avx512_core_amx", dtype, source=rows((7, 15, 3), dtype), right=right),
+        )
+        for what, dtype, right in (
+            (" with batches between rows", F32, rows((7, 3, 8))),
+            (" by columns", F32, desc((7, 3, 8), (24, 1, 3))),
+            (" in f32", BF16, desc((7, 3, 8), (8, 56, 1), BF16)),
         )
     ),
     (
