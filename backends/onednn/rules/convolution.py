@@ -14,6 +14,7 @@ from .shared import (
     AMBIGUOUS,
     BELOW_THE_CPU,
     FIVE_POSITIONS,
+    RAGGED_PLANES,
     SATURATING,
     STRAY,
     UNREACHED_BY_AMX,
@@ -77,12 +78,14 @@ WRONG: Table = {
         FIVE_POSITIONS,
         evolve(UNREACHED_BY_AMX, implementation="brg_fwd:avx512_core_amx+brgconv:"),
         UNREACHED_BY_AMX_DIRECTLY,
+        evolve(RAGGED_PLANES, implementation="brg_fwd:avx512_core_amx+brgconv_1x1"),
     ),
     "convolution_forward": (
         BELOW_THE_CPU,
         FIVE_POSITIONS,
         UNREACHED_BY_AMX,
         UNREACHED_BY_AMX_DIRECTLY,
+        RAGGED_PLANES,
         Rule(
             name="some-axes-of-one",
             implementation="brg_conv_fwd",

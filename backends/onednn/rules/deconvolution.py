@@ -10,6 +10,7 @@ from .shared import (
     AMBIGUOUS,
     BELOW_THE_CPU,
     FIVE_POSITIONS,
+    RAGGED_PLANES,
     SATURATING,
     STRAY,
     UNREACHED,
@@ -35,6 +36,12 @@ WRONG: Table = {
             implementation="conv:any+brg_fwd:avx512_core_amx+brgconv:",
         ),
         evolve(UNREACHED_BY_AMX_DIRECTLY, implementation="conv:any+jit:avx512_core_amx"),
+        evolve(RAGGED_PLANES, implementation="brg_conv:avx512_core_amx+brgconv_1x1"),
+        evolve(
+            RAGGED_PLANES,
+            name="planes-of-ragged-channels-for-gradients",
+            implementation="conv:any+brg_fwd:avx512_core_amx+brgconv_1x1",
+        ),
         Rule(
             name="stray-ones-of-integers",
             implementation="conv:any+x64:gemm_s8",

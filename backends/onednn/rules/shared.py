@@ -34,6 +34,19 @@ def all_get_products(features: Features) -> bool:
     return True
 
 
+def _has_planes_of_ragged_channels(features: Features) -> bool:
+    window = features.window
+    return len(window.kernel) == 3 and bool(window.rows % 4 or window.columns % 4)
+
+
+RAGGED_PLANES = Rule(
+    name="planes-of-ragged-channels",
+    implementation="brgconv_1x1:avx512_core_amx",
+    condition="it is 3-D and 4 does not divide the channels on both sides",
+    applies=_has_planes_of_ragged_channels,
+    seen="some positions of later planes get those of others, on two threads, with 3 and 5 channels and 3 to 6 planes "
+    "of 9 to 18 positions",
+)
 UNREACHED = "some position of the result gets no product"
 UNREACHED_BY_AMX = Rule(
     name="unreached-by-amx",

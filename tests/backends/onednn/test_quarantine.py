@@ -242,6 +242,22 @@ def dilated(function, implementation, dilate):
     return case(Offered(function, implementation, layouts), described)
 
 
+def planes(function, implementation, channels):
+    """A convolution of single taps in bf16 over planes, its gradient, or a transposed one."""
+    end, weights = last((1, channels, 3, 2, 9), BF16), rows((channels, channels, 1, 1, 1), BF16)
+    names = ("diff_src", "diff_dst") if function == "convolution_backward_data" else ("src", "dst")
+    numbers = {"strides": (1, 1, 1)} | dict.fromkeys(("dilates", "pads_begin", "pads_end"), (0, 0, 0))
+    layouts = {getattr(Query, f"{name}_md"): end for name in names} | {Query.weights_md: weights}
+    described = told(
+        function,
+        attributes=PrimitiveAttributes(load()),
+        weights=weights,
+        **dict.fromkeys(names, end),
+        **numbers,
+    )
+    return case(Offered(function, implementation, layouts), described)
+
+
 def resampled(implementation, source, operand, function="resampling_forward", target=None):
     """A resampling or a pooling with an operand added to it; of one size if there is no target."""
     post = [] if operand is None else [PostOp(Algorithm.binary_add, operand=rows(operand))]
@@ -489,8 +505,29 @@ BOUNDS = [
         )
         for what, dtype, right in (
             (" with batches between rows", F32, rows((7, 3, 8))),
-            (" by columns", F32, desc((7, 3, 8), (24, 1, 3))),
             (" in f32", BF16, desc((7, 3, 8), (8, 56, 1), BF16)),
+        )
+    ),
+    (
+        "products of rounded factors by columns",
+        multiplied(
+            "matmul", "brg:avx512_core_amx", F32, source=rows((7, 15, 3)), right=desc((7, 3, 8), (24, 1, 3))
+        ),
+        multiplied(
+            "matmul", "brg:avx512_core", F32, source=rows((7, 15, 3)), right=desc((7, 3, 8), (24, 1, 3))
+        ),
+    ),
+    *(
+        (
+            f"planes of ragged channels by {implementation}",
+            planes(function, implementation, 5),
+            planes(function, implementation, 8),
+        )
+        for function, implementation in (
+            ("convolution_forward", "brgconv_1x1:avx512_core_amx"),
+            ("convolution_backward_data", "brg_fwd:avx512_core_amx+brgconv_1x1:avx512_core_amx"),
+            (DECONVOLUTION, "brg_conv:avx512_core_amx+brgconv_1x1:avx512_core_amx"),
+            (DECONVOLUTION, "conv:any+brg_fwd:avx512_core_amx+brgconv_1x1:avx512_core_amx"),
         )
     ),
     (
