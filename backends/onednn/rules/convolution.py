@@ -6,7 +6,6 @@ import math
 
 from attrs import evolve
 
-from ....ops.spatial import effective_kernel
 from ..library.enumerators import Arg
 from .features import Features
 from .rule import Rule, Table
@@ -19,6 +18,7 @@ from .shared import (
     STRAY,
     UNREACHED_BY_AMX,
     UNREACHED_BY_AMX_DIRECTLY,
+    places_of_taps,
 )
 
 
@@ -54,23 +54,15 @@ def _has_padded_rows(features: Features) -> bool:
 
     Along the width all were right.
     """
+    if Arg.SRC not in features.attributes.zero_points:
+        return False
     window = features.window
-    return Arg.SRC in features.attributes.zero_points and any(
-        max(
-            sum(at * stride < begin for at in range(dst)),
-            sum(at * stride - begin + effective_kernel(kernel, dilation) > src for at in range(dst)),
-        )
-        > PADDED_ROWS
-        for src, dst, kernel, stride, dilation, begin in zip(
-            window.src[:-1],
-            window.dst,
-            window.kernel,
-            window.strides,
-            window.dilations,
-            window.pads_begin,
-            strict=False,
-        )
-    )
+    numbers = window.src, window.dst, window.kernel, window.strides, window.dilations, window.pads_begin
+    for size, *taps in list(zip(*numbers, strict=True))[:-1]:
+        places = places_of_taps(*taps)
+        if max((places < 0).any(axis=1).sum(), (places >= size).any(axis=1).sum()) > PADDED_ROWS:
+            return True
+    return False
 
 
 WRONG: Table = {

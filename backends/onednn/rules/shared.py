@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..library.implementations import LANES
 from .features import INTEGERS, Features
@@ -16,6 +17,12 @@ AMBIGUOUS = (
 STRAY = "an axis of one element, of data or result, has another stride than the layout gives it"
 
 
+def places_of_taps(count: int, kernel: int, stride: int, dilation: int, begin: int) -> NDArray[np.int64]:
+    """Where along an axis each tap of a kernel lies: a row for each of so many windows, below 0 in what precedes."""
+    at, tap = np.arange(count, dtype=np.int64), np.arange(kernel, dtype=np.int64)
+    return at[:, None] * stride - begin + tap * dilation
+
+
 def all_get_products(features: Features) -> bool:
     """Whether every position of a convolution's result, or of its gradient, gets a product, axis by axis."""
     window = features.window
@@ -25,9 +32,8 @@ def all_get_products(features: Features) -> bool:
     )
     large, small = (window.dst, window.src) if transposed else (window.src, window.dst)
     numbers = large, small, window.kernel, window.strides, window.dilations, window.pads_begin
-    for most, least, kernel, stride, dilation, begin in zip(*numbers, strict=True):
-        at, tap = np.arange(least, dtype=np.int64), np.arange(kernel, dtype=np.int64)
-        places = at[:, None] * stride - begin + tap * dilation
+    for most, least, *taps in zip(*numbers, strict=True):
+        places = places_of_taps(least, *taps)
         met = (places >= 0) & (places < most)
         if not bool(met.any(axis=1).all()) if forward else np.unique(places[met]).size < most:
             return False

@@ -230,32 +230,28 @@ def reaching(kernel, taps, step, made, apart=0):
     )
 
 
-def dilated(function, implementation, dilate):
-    """A convolution in bf16, or its gradient, of one row: taps this far apart pass over it, beside each other not."""
-    ends = {"src": last((2, 8, 1, 9), BF16), "dst": last((2, 8, 2 - dilate, 9), BF16)}
-    if function == "convolution_backward_data":
-        ends = {"diff_src": last((2, 8, 1, 9), BF16), "diff_dst": ends["dst"]}
-    weights = rows((8, 8, 2, 1), BF16)
-    numbers = {"strides": (1, 1), "dilates": (dilate, 0), "pads_begin": (1, 0), "pads_end": (1, 0)}
-    layouts = {getattr(Query, f"{name}_md"): end for name, end in (ends | {"weights": weights}).items()}
-    described = told(function, attributes=PrimitiveAttributes(load()), weights=weights, **ends, **numbers)
+def convolved(function, implementation, weights, data, result, **numbers):
+    """A convolution in bf16 of data to a result, its gradient, or a transposed one of the result to data."""
+    names = {"convolution_backward_data": ("diff_src", "diff_dst"), DECONVOLUTION: ("dst", "src")}
+    ends = dict(zip(names.get(function, ("src", "dst")), (last(data, BF16), last(result, BF16)), strict=True))
+    ends["weights"] = rows(weights, BF16)
+    layouts = {getattr(Query, f"{name}_md"): end for name, end in ends.items()}
+    described = told(function, attributes=PrimitiveAttributes(load()), **ends, **numbers)
     return case(Offered(function, implementation, layouts), described)
+
+
+def dilated(function, implementation, dilate):
+    """Of one row: taps this far apart pass over it, beside each other not."""
+    numbers = {"strides": (1, 1), "dilates": (dilate, 0), "pads_begin": (1, 0), "pads_end": (1, 0)}
+    ends = (2, 8, 1, 9), (2, 8, 2 - dilate, 9)
+    return convolved(function, implementation, (8, 8, 2, 1), *ends, **numbers)
 
 
 def planes(function, implementation, channels):
-    """A convolution of single taps in bf16 over planes, its gradient, or a transposed one."""
-    end, weights = last((1, channels, 3, 2, 9), BF16), rows((channels, channels, 1, 1, 1), BF16)
-    names = ("diff_src", "diff_dst") if function == "convolution_backward_data" else ("src", "dst")
+    """By single taps, over planes."""
     numbers = {"strides": (1, 1, 1)} | dict.fromkeys(("dilates", "pads_begin", "pads_end"), (0, 0, 0))
-    layouts = {getattr(Query, f"{name}_md"): end for name in names} | {Query.weights_md: weights}
-    described = told(
-        function,
-        attributes=PrimitiveAttributes(load()),
-        weights=weights,
-        **dict.fromkeys(names, end),
-        **numbers,
-    )
-    return case(Offered(function, implementation, layouts), described)
+    ends = [(1, channels, 3, 2, 9)] * 2
+    return convolved(function, implementation, (channels, channels, 1, 1, 1), *ends, **numbers)
 
 
 def resampled(implementation, source, operand, function="resampling_forward", target=None):
@@ -340,7 +336,6 @@ INT8 = [
         (f"{function} by a kernel without VNNI", "brgconv:avx512_core", "avx512_core_bf16"),
     )
 ]
-ONE_ROW = {"source": last((2, 8, 1, 9), BF16), "target": last((2, 8, 1, 9), BF16)}
 BETWEEN = desc((7, 3, 8), (8, 56, 1))
 PADDED = {"weights": (8, 8, 3, 3), "points": {Arg.SRC: 0}, "target": last((1, 8, 4, 2))}
 TALL = {"weights": (8, 8, 5, 3)}
@@ -467,34 +462,9 @@ BOUNDS = [
             ("convolution_forward", "jit:avx512_core_amx"),
             ("convolution_backward_data", "brg_fwd:avx512_core_amx+brgconv:avx512_core_amx"),
             ("convolution_backward_data", "jit:avx512_core_amx"),
-        )
-    ),
-    *(
-        (
-            f"{implementation} of {DECONVOLUTION} passes over",
-            multiplied(
-                DECONVOLUTION,
-                implementation,
-                BF16,
-                weights=(8, 8, 2, 1),
-                dilates=(1, 0),
-                pads=(1, 0),
-                **ONE_ROW,
-            ),
-            multiplied(
-                DECONVOLUTION,
-                implementation,
-                BF16,
-                weights=(8, 8, 2, 1),
-                dilates=(0, 0),
-                pads=(1, 0),
-                **ONE_ROW,
-            ),
-        )
-        for implementation in (
-            "brg_conv:avx512_core_amx+brgconv:avx512_core_amx",
-            "conv:any+brg_fwd:avx512_core_amx+brgconv:avx512_core_amx",
-            "conv:any+jit:avx512_core_amx",
+            (DECONVOLUTION, "brg_conv:avx512_core_amx+brgconv:avx512_core_amx"),
+            (DECONVOLUTION, "conv:any+brg_fwd:avx512_core_amx+brgconv:avx512_core_amx"),
+            (DECONVOLUTION, "conv:any+jit:avx512_core_amx"),
         )
     ),
     *(
