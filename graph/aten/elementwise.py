@@ -121,22 +121,22 @@ def multiply(t: Translation, a: Value, b: Operand) -> Value:
 def add(t: Translation, a: Value, b: Operand, alpha: float = 1) -> Value:
     """A sum, with a factor for the second operand."""
     first, second = promoted(t, a, b)
-    return binary(t, "Add", first, scaled(t, second, alpha, first))
+    return binary(t, "Add", first, _scaled(t, second, alpha, first))
 
 
 @OPS.enter("sub")
 def _sub(t: Translation, a: Value, b: Operand, alpha: float = 1) -> Value:
     first, second = promoted(t, a, b)
-    return binary(t, "Subtract", first, scaled(t, second, alpha, first))
+    return binary(t, "Subtract", first, _scaled(t, second, alpha, first))
 
 
 @OPS.enter("rsub")
 def _rsub(t: Translation, a: Value, b: Operand, alpha: float = 1) -> Value:
     first, second = promoted(t, a, b)
-    return binary(t, "Subtract", second, scaled(t, first, alpha, second))
+    return binary(t, "Subtract", second, _scaled(t, first, alpha, second))
 
 
-def scaled(t: Translation, x: Operand, factor: float, other: Operand) -> Operand:
+def _scaled(t: Translation, x: Operand, factor: float, other: Operand) -> Operand:
     """One operand times a factor, in the type that the other one gives it."""
     if factor == 1:
         return x
@@ -390,7 +390,11 @@ def _addmm(t: Translation, bias: Value, a: Value, b: Value, beta: float = 1, alp
     columns = shape_of(b)[-1]
     if beta == 1 and alpha == 1 and shape_of(bias) == (columns,):
         return matmul(t, a, b, bias)
-    product: Value = matmul(t, a, b)
+    return add_product(t, bias, matmul(t, a, b), beta, alpha)
+
+
+def add_product(t: Translation, x: Value, product: Value, beta: float, alpha: float) -> Value:
+    """`beta` times a tensor, which is not looked at where that is 0, and `alpha` times a product."""
     if alpha != 1:
         product = binary(t, "Multiply", product, alpha)
-    return binary(t, "Add", product, scaled(t, bias, beta, product)) if beta else product
+    return binary(t, "Add", product, _scaled(t, x, beta, product)) if beta else product

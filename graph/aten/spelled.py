@@ -29,7 +29,7 @@ from ..importing.hosted import any_of, compared, extreme
 from ..importing.sampling import top_k
 from ..importing.tables import Entries
 from ..importing.translation import Translation, Unmapped, Value, dtype_of, shape_of, sizes
-from .elementwise import multiply, promoted, scaled
+from .elementwise import add_product, promoted
 from .schema import Translate, cast_if_asked
 
 OPS = Entries[Translate]("aten.")
@@ -149,18 +149,13 @@ def _times_power(t: Translation, x: Value, exponent: Value) -> Value:
 
 @OPS.enter("addmv")
 def _add_vector(t: Translation, x: Value, a: Value, b: Value, beta: float = 1, alpha: float = 1) -> Value:
-    return _added(t, x, matmul(t, a, b), beta, alpha)
+    return add_product(t, x, matmul(t, a, b), beta, alpha)
 
 
 @OPS.enter("addbmm")
 def _add_sum(t: Translation, x: Value, a: Value, b: Value, beta: float = 1, alpha: float = 1) -> Value:
     """A sum over the products of a batch."""
-    return _added(t, x, reduce(t, "ReduceSum", matmul(t, a, b), [0], keep=False), beta, alpha)
-
-
-def _added(t: Translation, x: Value, product: Value, beta: float, alpha: float) -> Value:
-    product = product if alpha == 1 else multiply(t, product, alpha)
-    return binary(t, "Add", product, scaled(t, x, beta, product)) if beta else product
+    return add_product(t, x, reduce(t, "ReduceSum", matmul(t, a, b), [0], keep=False), beta, alpha)
 
 
 @OPS.enter("cumprod")
