@@ -22,17 +22,14 @@ import onednn_graph as og
 from onednn_graph.backends.onednn.library.loading import load
 from onednn_graph.backends.onednn.lowering import links
 from op_calls import EXAMPLES, SCHEMAS, Example
+from who_runs_page import ISAS as ALL_ISAS
 
 DATA = Path(__file__).with_suffix(".json")
 PAGE = Path(__file__).parents[2] / "docs" / "pages" / "guides" / "special-values.md"
 BEGIN, END = "<!-- measured -->\n", "<!-- end of what is measured -->\n"
 ISAS = {
-    "sse41": "SSE4.1",
-    "avx2": "AVX2",
-    "avx512_core": "AVX-512",
-    "avx512_core_bf16": "AVX-512 with bf16",
-    "avx512_core_fp16": "AVX-512 with FP16",
-    "avx512_core_amx": "AMX",
+    name: ALL_ISAS[name]
+    for name in ("sse41", "avx2", "avx512_core", "avx512_core_bf16", "avx512_core_fp16", "avx512_core_amx")
 }
 """Instruction sets that the page has, as the library names them and as the page does."""
 

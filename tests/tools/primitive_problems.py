@@ -123,16 +123,15 @@ class PrimitiveProblem:
         ]
         scales = {ATTRIBUTES[side]: one["mask"] for side, one in self.told.get("scales", {}).items()}
         points = {ATTRIBUTES[side]: 0 for side in self.told.get("zero_points", ())}
-        return PrimitiveAttributes(
-            self.engine.lib, post_ops=post, scales=scales, zero_points=points, **self._decompression
-        )
+        more = {"fpmath": FpmathMode[self.told.get("fpmath", "strict")]} | self._decompression
+        return PrimitiveAttributes(self.engine.lib, post_ops=post, scales=scales, zero_points=points, **more)
 
     @property
     def _decompression(self):
-        """How weights are decompressed, if they are, and as what f32 is multiplied."""
+        """How weights are decompressed, if they are."""
         told = self.told.get("decompression")
         if told is None:
-            return {"fpmath": FpmathMode[self.told["fpmath"]]} if "fpmath" in self.told else {}
+            return {}
         scales, points = (
             Grouping(told[name]["mask"], tuple(told[name]["group"]), D(told[name]["type"]))
             if name in told

@@ -242,9 +242,7 @@ class Maker:
             return {"fpmath": FpmathMode.bf16}
         return {}
 
-    def attributes(
-        self, shape, dst, links=True, scales=None, points=None, order=None, channel=1, **decompression
-    ):
+    def attributes(self, shape, dst, links=True, scales=None, points=None, order=None, channel=1, **more):
         """Post-ops as the lowerings make them: attributes, arguments, what they do to the result, words."""
         post, inputs, todo, words = [], {}, [], []
         count = self.rng.choice([0, 0, 0, 1, 1, 2, 3]) if links else 0
@@ -283,7 +281,7 @@ class Maker:
             zero[argument] = 0
             desc = MemoryDesc.strided(self.lib, (1,), D.s32, (1,))
             inputs[Arg.ATTR_ZERO_POINTS | argument] = (desc, np.array([float(value)]))
-        made = PrimitiveAttributes(self.lib, post_ops=post, scales=masks, zero_points=zero, **decompression)
+        made = PrimitiveAttributes(self.lib, post_ops=post, scales=masks, zero_points=zero, **more)
 
         def after(result):
             for what, array in todo:
