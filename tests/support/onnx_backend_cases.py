@@ -17,6 +17,13 @@ NOT_RIGHT = {
 }
 """Beginnings of names of cases that are not right, and why."""
 
+TWO_STEPS_OF_F16 = {
+    f"test_attention_4d_{name}": {"rtol": 2 * 2**-10}
+    for name in ("fp16", "fp16_expanded", "causal_fp16", "causal_fp16_expanded")
+}
+"""Attention rounds to f16 between its products, and what the cases expect is itself up to 1.4 steps from double precision
+(ours: 1.03 with the products of AVX-512 FP16, 0.56 without). Two steps are what the runner grants bf16; f16 gets one."""
+
 
 def items():
     """Category → name → what runs the case; it raises what is wrong."""
@@ -24,7 +31,7 @@ def items():
         warnings.simplefilter("ignore")
         from onnx.backend.test import BackendTest
 
-        found = BackendTest(Backend, __name__)._filtered_test_items
+        found = BackendTest(Backend, __name__, TWO_STEPS_OF_F16)._filtered_test_items
     return {
         category: {
             name.removesuffix("_cpu"): (lambda func=item.func: func(None))
