@@ -2,67 +2,29 @@
 
 from __future__ import annotations
 
-import logging
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from threading import local
 from typing import Any
 from warnings import warn
 
-import numpy as np
-
 from ...ops.errors import ArgumentError, ArgumentTypeError
-from ...ops.records import frozen
 from ...ops.values import format_value, integer
-from ..model.inference import infer
-from ..model.logical_tensor import LogicalTensor, as_plain, evolve_tensor, label
-from ..model.op import port_names
+from ..model.logical_tensor import LogicalTensor, evolve_tensor, label
 from ..runtime import profiling
-from ..runtime.arguments import Arguments, listed_arguments, shape_operand_value
+from ..runtime.arguments import listed_arguments
 from ..runtime.arrays import Array, as_array
 from ..runtime.cached import cached
-from ..runtime.caching import BoundedCache
 from ..runtime.direct import DirectCall
 from ..runtime.engine import Engine, Stream
 from ..runtime.executable import Executable, Explanation
 from ..runtime.tensor import Tensor, allocate
-from .building import Built
-from .options import CompileOptions, compiled_again
-from .ports import checked_inputs
+from .options import CompileOptions
 from .record import Explanations, Placed, placed
 from .signature import Arrays, Bound, Results, Signature, with_outputs
-from .specialise import specialise
+from .specialisations import Specialisation, Specialisations, Specialised
 from .stage_memory import ExecutedMemory
 from .subgraph import Subgraph
-
-LOGGER = logging.getLogger(__name__)
-
-
-@frozen
-class Specialisation:
-    """What an executable was made for, where a partition is compiled at execution.
-
-    Attributes:
-        shapes: of all inputs, in port order; empty where they were known at compile.
-        values: of the shape operands, in port order.
-    """
-
-    shapes: tuple[tuple[int, ...], ...]
-    values: tuple[tuple[int, ...], ...]
-
-
-@frozen(eq=False)
-class Specialised:
-    """What runs for one specialisation: arguments around an executable, and why it is this one."""
-
-    arguments: Arguments
-    built: Built
-
-    @property
-    def explanation(self) -> Explanation:
-        """Why it is this one; with `tune="online"` that changes as it is executed."""
-        return self.built.explanation
 
 
 class PartitionExplanations(Explanations):
@@ -110,90 +72,23 @@ class CompiledPartition:
         self.inplace_ports: tuple[tuple[int, int], ...] = ()
         self.between: frozenset[int] = frozenset()
         self._declared_outputs = outputs
-        self._options = options
-        operands = partition.shape_operands
-        self._operands = tuple(
-            (position, tensor.id) for position, tensor in enumerate(inputs) if tensor.id in operands
-        )
-        self._open = not all(t.is_concrete for t in inputs)
-        self._names = port_names(partition.ops, inputs)
-        self._special: BoundedCache[Specialisation, Specialised] = BoundedCache(
-            options.kept_shapes, compiled_again(options.kept_shapes)
-        )
-        self._latest = local()
-        self._only: Specialised | None = None
-        if not self._operands and not self._open:
-            self._only = self._specialise(Specialisation((), ()))
-        elif not self._open:
-            # Everything that does not depend on the values is checked now, so that mistakes show early.
-            infer(partition.ops, {t.id: as_plain(t) for t in inputs} | {t.id: t for t in outputs}, {})
-
-    def _specialise(self, key: Specialisation) -> Specialised:
-        by_id = {tensor_id: value for (_, tensor_id), value in zip(self._operands, key.values, strict=True)}
-        inputs = self.inputs
-        if self._open:
-            shaped = [t.with_shape(shape) for t, shape in zip(inputs, key.shapes, strict=True)]
-            inputs = checked_inputs(self.partition, shaped)
-        part = self.partition
-        built = specialise(part, inputs, self._declared_outputs, self.engine, by_id, self._options)
-        arguments = Arguments(
-            built.executable, part.ops, self.engine, part.constants, part.in_place, part.narrow
-        )
-        return Specialised(arguments, built)
-
-    def _specialise_anew(self, key: Specialisation) -> Specialised:
-        LOGGER.debug(
-            "%s is compiled for shapes %s and values %s", self.partition.label, key.shapes, key.values
-        )
-        return self._specialise(key)
-
-    def _specialised(self, inputs: Sequence[object]) -> Specialised:
-        """The executable for the shapes of these inputs and the values of the shape operands among them."""
-        if self._only is not None:
-            return self._only
-        listed = listed_arguments(self.partition.ops, "input", self.inputs, inputs)
-        constants = self.partition.constants
-        given = [
-            constants.get(tensor.id) if value is None else value
-            for value, tensor in zip(listed, self.inputs, strict=True)
-        ]
-        shapes = self._shapes(given) if self._open else []
-        values = [
-            shape_operand_value(given[position], self.inputs[position], self._names[tensor_id])
-            for position, tensor_id in self._operands
-        ]
-        key = Specialisation(tuple(shapes), tuple(values))
-        found = self._special.get(key, lambda: self._specialise_anew(key))
-        self._latest.found = found
-        return found
-
-    def _shapes(self, given: Sequence[object]) -> list[tuple[int, ...]]:
-        return [
-            value.shape  # without the words for an error, which take longer than the rest of the look-up
-            if type(value) is np.ndarray
-            else as_array(value, f"{self._names[tensor.id]}, {tensor},").shape
-            for value, tensor in zip(given, self.inputs, strict=True)
-        ]
-
-    @property
-    def _asked_of(self) -> Specialised | None:
-        """What the queries tell of: the only executable there is, or the one of this thread's latest call."""
-        return self._only or getattr(self._latest, "found", None)
+        self._special = Specialisations(partition, inputs, outputs, engine, options)
 
     @property
     def executable(self) -> Executable | None:
         """What runs, where shapes and shape operands were all known at compile; else None."""
-        return None if self._only is None else self._only.arguments.executable
+        only = self._special.only
+        return None if only is None else only.arguments.executable
 
     @property
     def outputs(self) -> tuple[LogicalTensor, ...]:
         """The output tensors with layouts chosen; as declared where this thread has not called it yet."""
-        known = self._asked_of
+        known = self._special.latest
         return self._declared_outputs if known is None else known.arguments.executable.outputs
 
     def outputs_for(self, inputs: Sequence[object]) -> tuple[LogicalTensor, ...]:
         """The output tensors with the shapes and layouts that an execution with these inputs has."""
-        return self._specialised(inputs).arguments.executable.outputs
+        return self._special.of(inputs).arguments.executable.outputs
 
     @property
     def memory_bytes(self) -> int:
@@ -206,7 +101,7 @@ class CompiledPartition:
     def memory(self) -> dict[object, int]:
         """Bytes of all that `memory_bytes` counts, each by what stands for it, so that what is shared is known."""
         found: dict[object, int] = {}
-        for one in self._kept():
+        for one in self._special.kept():
             found[one] = one.explanation.scratch_bytes or 0
             made = one.arguments.made()
             if made is None:
@@ -217,25 +112,22 @@ class CompiledPartition:
 
     def memory_sources(self) -> list[ExecutedMemory]:
         """What tells of the memory of all that is kept, step by step."""
-        return [self._memory_of(one) for one in self._kept()]
+        return [self._memory_of(one) for one in self._special.kept()]
 
     def _memory_of(self, found: Specialised) -> ExecutedMemory:
-        open_ones = self._open or bool(self._operands)
-        return ExecutedMemory(self.partition, found.arguments, found.built, self.between, open_ones)
-
-    def _kept(self) -> Sequence[Specialised]:
-        return [self._only] if self._only is not None else list(self._special.values().values())
+        return ExecutedMemory(self.partition, found.arguments, found.built, self.between, self._special.open)
 
     def direct(self, signature: Signature) -> DirectCall | None:
         """Calls of a graph that it computes alone, with plain arrays; None where a call may need more than that."""
         given, returned = [t.id for t in signature.inputs], [t.id for _, t in signature.outputs]
-        if self._only is None or len({*returned}) < len(returned):
+        only = self._special.only
+        if only is None or len({*returned}) < len(returned):
             return None
-        return self._only.arguments.direct(given, returned, signature.input_names)
+        return only.arguments.direct(given, returned, signature.input_names)
 
     def settle(self) -> None:
         """Has all that is kept make what it makes of constants, before it is first executed."""
-        for one in self._kept():
+        for one in self._special.kept():
             one.arguments.settle()
 
     @property
@@ -247,18 +139,18 @@ class CompiledPartition:
     @property
     def specialisations(self) -> int:
         """How many executables for shapes and values of shape operands are kept now."""
-        return len(self._special)
+        return len(self._special.met())
 
     @property
     def explanation(self) -> Explanation | None:
         """What was chosen and why; None where it is chosen at execution and this thread has not called it yet."""
-        known = self._asked_of
+        known = self._special.latest
         return None if known is None else known.explanation
 
     @property
     def explanations(self) -> dict[Specialisation, Explanation]:
         """What was chosen for each of the shapes and values that are kept now, whichever thread brought them."""
-        return {key: one.explanation for key, one in self._special.values().items()}
+        return {key: one.explanation for key, one in self._special.met().items()}
 
     def explain(self) -> Explanations:
         """What was chosen and why, by partition id, as a compiled graph tells it. Print it.
@@ -350,7 +242,7 @@ class CompiledPartition:
                 fit; nothing was computed then.
         """
         self._check_stream(stream)
-        found = self._specialised(inputs)
+        found = self._special.of(inputs)
         if not profiling.recordings:
             return found.arguments.execute(inputs, outputs)
         with profiling.in_partitions(self.owners(found.explanation), self._memory_of(found)):
@@ -397,7 +289,7 @@ class CompiledPartition:
     def bind_ports(self, inputs: Sequence[object], outputs: Sequence[object]) -> Callable[[], None]:
         """`bind` with one argument for each port, in order, and nothing returned by a call."""
         self.engine.check_open()
-        found = self._specialised(inputs)
+        found = self._special.of(inputs)
         call, keep = found.arguments.bind(inputs, outputs)
         return profiling.watched(call, partial(self.owners, found.explanation), keep, self._memory_of(found))
 

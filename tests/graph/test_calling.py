@@ -313,7 +313,7 @@ def test_threads_share_a_model_and_few_frames_stay():
     model = graph.compile(backend="onednn")
     data = [whole(4, 4, seed=seed) for seed in range(4 * KEPT_FRAMES)]
     expected = [model(array)["y"] for array in data]
-    plans = [stage._only.arguments.executable.plan for stage in model._stages]
+    plans = [stage.executable.plan for stage in model._stages]
     taken = [[plan.take() for _ in data] for plan in plans]
     for plan, frames in zip(plans, taken, strict=True):
         for frame in frames:

@@ -9,8 +9,8 @@ import threading
 import numpy as np
 import onednn_graph as og
 import pytest
-from onednn_graph.graph.compile import compiled_partition
-from onednn_graph.graph.compile.compiled_partition import Specialisation
+from onednn_graph.graph.compile import specialisations
+from onednn_graph.graph.compile.specialisations import Specialisation
 from onednn_graph.graph.functions import eager
 from onednn_graph.graph.runtime.caching import BoundedCache
 from strategies import BACKENDS
@@ -238,7 +238,7 @@ def test_queries_tell_of_the_threads_own_call(backend):
 def test_a_slow_compilation_keeps_nobody_else_waiting(monkeypatch):
     compiled, src, diff_dst = gradient("numpy")
     begun, go_on = threading.Event(), threading.Event()
-    specialise = compiled_partition.specialise
+    specialise = specialisations.specialise
 
     def slow(partition, inputs, outputs, engine, values, options):
         if values[2][0] == 5:
@@ -246,7 +246,7 @@ def test_a_slow_compilation_keeps_nobody_else_waiting(monkeypatch):
             wait(go_on)
         return specialise(partition, inputs, outputs, engine, values, options)
 
-    monkeypatch.setattr(compiled_partition, "specialise", slow)
+    monkeypatch.setattr(specialisations, "specialise", slow)
 
     def run(k):
         return compiled.execute(None, [src, diff_dst, np.array([k, k, 2, 3], np.int32)])[0].shape
