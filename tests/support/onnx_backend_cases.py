@@ -21,8 +21,8 @@ TWO_STEPS_OF_F16 = {
     f"test_attention_4d_{name}": {"rtol": 2 * 2**-10}
     for name in ("fp16", "fp16_expanded", "causal_fp16", "causal_fp16_expanded")
 }
-"""Attention rounds to f16 between its products, and what the cases expect is itself up to 1.4 steps from double precision
-(ours: 1.03 with the products of AVX-512 FP16, 0.56 without). Two steps are what the runner grants bf16; f16 gets one."""
+"""Attention rounds to f16 between its products, and what the cases expect is up to 1.4 steps from double precision
+(ours: 1.03 with the products of AVX-512 FP16, 0.56 without). The runner grants bf16 two steps, and f16 one."""
 
 
 def items():
