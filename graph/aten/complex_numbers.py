@@ -26,7 +26,9 @@ from ..importing.expressions import (
 )
 from ..importing.tables import Entries
 from ..importing.translation import Translation, Unmapped, Value, dtype_of, shape_of, sizes
-from .schema import Translate
+from .schema import Translate, cast_if_asked
+from .shapes import OPS as OF_SHAPES
+from .spelled import larger, length
 
 OPS = Entries[Translate]("aten.")
 """Op → its translation where an argument or the result is complex, by its name with the overload or without."""
@@ -59,7 +61,7 @@ BY_PARTS = (
         "t",
         "transpose",
     ),
-    *("unflatten", "unsqueeze", "view", "cat", "chunk", "constant_pad_nd", "flip", "gather", "index"),
+    *("unflatten", "unsqueeze", "view", "cat", "chunk", "flip", "gather", "index"),
     *("index_select", "narrow", "repeat", "roll", "select", "slice", "split", "split_with_sizes", "stack"),
     *("unbind", "cumsum", "mean", "sum", "tril", "triu"),
 )
@@ -85,8 +87,19 @@ def _part(argument: Any, name: str) -> Any:
     if isinstance(argument, Complex):
         return getattr(argument, name)
     if isinstance(argument, list | tuple):
-        return [_part(one, name) for one in cast("Sequence[Any]", argument)]
+        several = cast("Sequence[Any]", argument)
+        like = next((one for one in several if isinstance(one, Complex)), None)
+        # Tensors of one result, of which some may be real.
+        if like is not None and isinstance(argument, list):
+            dtype = dtype_of(_both(like)[0])
+            several = [one if isinstance(one, Complex) else _widened(one, dtype) for one in several]
+        return [_part(one, name) for one in several]
     return argument
+
+
+def _widened(x: Value, dtype: np.dtype[Any]) -> Complex:
+    """Real numbers as complex ones."""
+    return Complex(x, np.zeros(sizes(x), dtype))
 
 
 # --- between real and complex numbers --------------------------------------------------------------------
@@ -105,9 +118,14 @@ def _as_real(t: Translation, x: Complex) -> Value:
 
 
 @OPS.enter("_to_copy")
-def _cast(t: Translation, x: Any, *_: object) -> Complex:
-    """From real numbers, or of complex ones, of which there is one type here."""
-    return x if isinstance(x, Complex) else Complex(x, np.zeros(sizes(x), dtype_of(x)))
+def _cast(t: Translation, x: Any, dtype: Any = None, *_: object) -> Complex | Value:
+    """To complex numbers, of which there is one type here, or to real ones, of which torch takes the real part."""
+    if dtype is not None and not dtype.is_complex:
+        return cast_if_asked(t, _both(x)[0], dtype)
+    if isinstance(x, Complex):
+        return x
+    real = x if dtype is None else cast_if_asked(t, x, dtype.to_real())
+    return _widened(real, dtype_of(real))
 
 
 @OPS.enter("complex")
@@ -132,13 +150,30 @@ def _imaginary(t: Translation, x: Complex) -> Value:
 
 @OPS.enter("abs")
 def _length(t: Translation, x: Complex) -> Value:
-    return t.op("Sqrt", _square(t, x))
+    return length(t, *_both(x))
 
 
 @OPS.enter("angle")
 def _angle(t: Translation, x: Complex) -> Value:
     real, imaginary = _both(x)
     return t.op("HostAtan2", imaginary, real)
+
+
+# --- shapes ----------------------------------------------------------------------------------------------
+
+
+def _padded(t: Translation, x: Complex, pads: Sequence[int], *rest: Any, op: str) -> Complex:
+    """Around with a number, of which each part has its own; or with elements of its own."""
+    *mode, value = rest or (None,)
+    beside = _complex(value or 0.0)
+    shares = (beside.real, beside.imaginary or 0.0)
+    return Complex(
+        *(OF_SHAPES[op](t, one, pads, *mode, share) for one, share in zip(_both(x), shares, strict=True))
+    )
+
+
+for _op in ("constant_pad_nd", "pad"):
+    OPS.add({_op: partial(_padded, op=f"aten.{_op}")})
 
 
 # --- arithmetic ------------------------------------------------------------------------------------------
@@ -177,10 +212,12 @@ def _added(t: Translation, kind: str, a: Any, b: Any, times: float) -> Complex:
     first, second = _complex(a), _complex(b)
     real = binary(t, kind, first.real, second.real)
     if second.imaginary is None:
-        return _alike(t, real, cast("Value", first.imaginary))
+        return _alike(t, real, first.imaginary)
     if first.imaginary is None:
         one = second.imaginary
-        return _alike(t, real, cast("Value", one) if kind == "Add" else negative(t, cast("Value", one)))
+        if kind == "Subtract":
+            one = -one if isinstance(one, int | float) else negative(t, one)
+        return _alike(t, real, one)
     return _alike(t, real, binary(t, kind, first.imaginary, second.imaginary))
 
 
@@ -213,14 +250,18 @@ def _quotient(t: Translation, a: Any, b: Any) -> Complex:
     if divisor.imaginary is None:
         real, imaginary = _both(a)
         return Complex(*(binary(t, "Divide", one, divisor.real) for one in (real, imaginary)))
-    size, turned = _square(t, divisor), Complex(divisor.real, negative(t, cast("Value", divisor.imaginary)))
-    return _quotient(t, _product(t, a, turned), size)
-
-
-def _square(t: Translation, x: Complex) -> Value:
-    """The squares of lengths."""
-    real, imaginary = _both(x)
-    return binary(t, "Add", t.op("Square", real), t.op("Square", imaginary))
+    # Both are divided by the larger part first, as torch does: the square of a length would overflow, or vanish.
+    if isinstance(b, complex):
+        if not b:
+            raise Unmapped("a quotient by a complex zero")
+        return _product(t, a, 1 / b)
+    unit = larger(t, *_both(divisor))
+    real, imaginary = (binary(t, "Divide", one, unit) for one in _both(divisor))
+    size = binary(t, "Add", t.op("Square", real), t.op("Square", imaginary))
+    whole = _complex(a)
+    parts = (one if one is None else binary(t, "Divide", one, unit) for one in (whole.real, whole.imaginary))
+    made = _product(t, Complex(*cast("Any", parts)), Complex(real, negative(t, imaginary)))
+    return Complex(*(binary(t, "Divide", one, size) for one in _both(made)))
 
 
 def _complex(x: Any) -> Complex:
@@ -241,8 +282,11 @@ def _both(x: Any) -> tuple[Value, Value]:
     return cast("Value", x.real), cast("Value", x.imaginary)
 
 
-def _alike(t: Translation, real: Value, imaginary: Value) -> Complex:
+def _alike(t: Translation, real: Value, imaginary: Value | float | None) -> Complex:
     """Both parts in one shape."""
+    imaginary = np.asarray(imaginary, dtype_of(real)) if isinstance(imaginary, int | float) else imaginary
+    if imaginary is None:
+        raise Unmapped("a sum of real numbers in the place of complex ones")
     whole = np.broadcast_shapes(sizes(real), sizes(imaginary))
     return Complex(*(one if sizes(one) == whole else expand(t, one, whole) for one in (real, imaginary)))
 

@@ -184,9 +184,9 @@ def _filtered(
     turned = [0, 1, 3, 2]
     for axis, order in ((3, None), (2, turned)):  # as torch, the last one first
         size, want, factor = sizes(x)[axis], target[axis - 2], factors[axis - 2]
-        shares = filtered_shares(mode, size, want, align, factor).astype(dtype_of(x))
-        if size == want and np.array_equal(shares, np.eye(size)):
+        if size == want:  # torch leaves it as it is, whatever the scale
             continue
+        shares = filtered_shares(mode, size, want, align, factor).astype(dtype_of(x))
         x = (
             matmul(t, x, shares)
             if order is None

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..importing.expressions import (
     FLOATS,
+    HALVES,
     Operand,
     axis_of,
     binary,
@@ -99,11 +100,25 @@ def _angle(t: Translation, x: Value) -> Value:
 
 @OPS.enter("hypot")
 def _hypotenuse(t: Translation, a: Value, b: Value) -> Value:
-    """By the angle between them: squares would overflow, or vanish."""
     first, second = operands(t, *promoted(t, a, b))
-    angle = t.op("HostAtan2", second, first)
-    along = binary(t, "Multiply", first, t.op("HostCos", angle))
-    return t.op("Abs", binary(t, "Add", along, binary(t, "Multiply", second, t.op("HostSin", angle))))
+    own = dtype_of(first)
+    if own not in HALVES:
+        return length(t, first, second)
+    return cast(t, length(t, cast(t, first, _FLOAT), cast(t, second, _FLOAT)), own)
+
+
+def length(t: Translation, a: Value, b: Value) -> Value:
+    """The root of the sum of both squares, which are of parts of the larger one: others would overflow, or vanish."""
+    unit = larger(t, a, b)
+    squares = (t.op("Square", binary(t, "Divide", one, unit)) for one in (a, b))
+    return binary(t, "Multiply", unit, t.op("Sqrt", binary(t, "Add", *squares)))
+
+
+def larger(t: Translation, a: Value, b: Value) -> Value:
+    """The larger size of two numbers, kept where it can be divided by and gives no NaN of its own."""
+    size = binary(t, "Maximum", t.op("Abs", a), t.op("Abs", b))
+    limits = np.finfo(dtype_of(size))
+    return t.op("Clamp", size, min=float(limits.tiny), max=float(limits.max))
 
 
 def _extreme(t: Translation, a: Value, b: Value, *, kind: str) -> Value:
@@ -143,8 +158,22 @@ def _rounded(t: Translation, x: Value, decimals: int = 0) -> Value:
 
 @OPS.enter("ldexp.Tensor")
 def _times_power(t: Translation, x: Value, exponent: Value) -> Value:
+    """By thirds of a whole exponent: from the smallest number to the largest is farther than a power reaches."""
+    whole = dtype_of(exponent) not in FLOATS
     x, exponent = _as_floats(t, x, exponent)  # pyright: ignore[reportAssignmentType] -- it was no number
-    return binary(t, "Multiply", x, power(t, 2.0, exponent))
+    if not whole:
+        return binary(t, "Multiply", x, power(t, 2.0, exponent))
+    own = dtype_of(x)
+    if own in HALVES:
+        x, exponent = cast(t, x, _FLOAT), cast(t, exponent, _FLOAT)
+    most = 3.0 * (np.finfo(dtype_of(x)).maxexp - 1)
+    exponent = t.op("Clamp", exponent, min=-most, max=most)
+    third = t.op("HostFloor", binary(t, "Divide", exponent, 3.0))
+    step = power(t, 2.0, third)
+    rest = power(t, 2.0, binary(t, "Subtract", exponent, binary(t, "Multiply", third, 2.0)))
+    for factor in (step, step, rest):
+        x = binary(t, "Multiply", x, factor)
+    return cast(t, x, own)
 
 
 @OPS.enter("addmv")

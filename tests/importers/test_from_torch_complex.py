@@ -8,6 +8,9 @@ from rows import each
 torch = pytest.importorskip("torch")
 
 
+INF = float("inf")
+
+
 class Applied(torch.nn.Module):
     def __init__(self, function):
         super().__init__()
@@ -65,6 +68,9 @@ ARITHMETIC = {
     "sum": lambda x, y: pair(x, y) + pair(y, y),
     "difference with a real one": lambda x, y: x - pair(x, y),
     "with a number": lambda x, y: 2 - pair(x, y) * 3 + 1,
+    "a real one and a complex number": lambda x, y: (x + (2 + 1j)) * (1j - y) * (x - 1j),
+    "over a complex number": lambda x, y: pair(x, y) / (2 - 1j),
+    "a real one over": lambda x, y: x / pair(x[0] + 3, y[0]),
     "with a complex number": lambda x, y: pair(x, y) * (2 - 1j) + 1j,
     "product": lambda x, y: pair(x, y) * pair(y, x),
     "by a real one": lambda x, y: pair(x, y) * y,
@@ -75,6 +81,10 @@ ARITHMETIC = {
     "polar": lambda x, y: torch.polar(x.abs(), y),
     "matrices": lambda x, y: pair(x, y) @ pair(y, x).transpose(-1, -2),
     "moved": lambda x, y: torch.cat([pair(x, y)[1:], pair(y, x)[:1]]).permute(1, 0).reshape(2, -1),
+    "beside real ones": lambda x, y: torch.cat([pair(x, y), y]) - torch.stack([x, pair(y, x)]).reshape(8, 6),
+    "padded": lambda x, y: torch.nn.functional.pad(pair(x, y), (1, 2), value=3.0),
+    "padded by a complex number": lambda x, y: torch.constant_pad_nd(pair(x, y), (1, 2), 2 + 1j),
+    "padded around": lambda x, y: torch.nn.functional.pad(pair(x, y)[None], (1, 2), mode="circular")[0],
     "summed": lambda x, y: pair(x, y).sum(0) - pair(y, x).mean(0),
     "parts": lambda x, y: pair(*pair(x, y).split(1)[0].unbind(0)[0].unsqueeze(0).real.chunk(2, 1)),
 }
@@ -99,6 +109,25 @@ def test_the_angle_of_a_real_wave_has_the_sign_that_torch_gives_it():
 @each("function", ["real", "imag", "abs", "angle"])
 def test_to_real_numbers(function):
     agrees(lambda x, y: getattr(torch, function)(pair(x, y)) + 0, normal(4, 6), normal(4, 6, seed=1))
+
+
+@each("size", [1e-36, 1e-30, 1e30])
+def test_squares_of_lengths_neither_overflow_nor_vanish(size):
+    x, y = size * normal(4, 6), size * normal(4, 6, seed=1)
+    agrees(lambda x, y: pair(x, y).abs(), x, y)
+    agrees(lambda x, y: torch.view_as_real(pair(x, y) / pair(y, x)), x, y)
+
+
+def test_the_length_of_zero_and_of_infinities():
+    x, y = torch.tensor([0.0, -0.0, 3.0, INF, 1.0, -INF]), torch.tensor([0.0, 0.0, 4.0, 1.0, -INF, INF])
+    made = og.from_torch(Applied(lambda x, y: pair(x, y).abs()), (x, y)).compile()(x, y).only
+    np.testing.assert_array_equal(made, pair(x, y).abs().numpy())
+
+
+@pytest.mark.filterwarnings("ignore:Casting complex values to real:UserWarning")
+@each("dtype", [torch.float32, torch.float16, torch.int64])
+def test_real_numbers_of_complex_ones_are_their_real_parts(dtype):
+    agrees(lambda x, y: pair(3 * x, y).to(dtype) + 1, normal(4, 6), normal(4, 6, seed=1), room=0)
 
 
 TRANSFORMS = {

@@ -62,6 +62,7 @@ FILTERED = {
     "one axis": {"size": (6, 4)},
     "by parts": {"scale_factor": 0.6},
     "by more": {"scale_factor": (1.7, 0.4)},
+    "by more that leaves as many": {"scale_factor": (1.05, 0.5)},
     "corners": {"size": (4, 12), "align_corners": True},
 }
 

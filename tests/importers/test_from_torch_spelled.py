@@ -49,6 +49,12 @@ EXACT = {
         integers(5, 4, 2),
     ),
     "ldexp": (torch.ldexp, X, W),
+    "ldexp from end to end": (
+        torch.ldexp,
+        torch.tensor([1e-38, 2.0**-149, 2.0**127, 0.0, 3.0]),
+        torch.tensor([130, 276, -270, 1000, -1000]),
+    ),
+    "ldexp of halves": (torch.ldexp, torch.tensor([1e-4, 1.0, 6e-8]).half(), torch.tensor([20, -20, 30])),
     "rrelu": (lambda x: F.rrelu(x, 0.25, 0.75), X),
 }
 
@@ -85,3 +91,10 @@ def test_a_shift_beyond_the_bits_is_refused(count):
 def test_a_shift_that_a_call_brings_is_refused():
     with pytest.raises(og.UnsupportedError, match="a shift by numbers that are known in a call only"):
         og.from_torch(Apply(lambda x, y: x << y), (W, W.abs()))
+
+
+def test_lengths_of_halves_are_rounded_once():
+    a, b = (100 * normal(200)).half(), (100 * normal(200, seed=1)).half()
+    made = og.from_torch(Apply(torch.hypot), (a, b)).compile()(a, b).only
+    exact = torch.hypot(a.double(), b.double()).numpy()
+    assert (abs(made - exact) <= exact * 2.0**-11 * 1.001).all()
