@@ -84,6 +84,9 @@ def quantized_by_binary(
     lies = source.desc.strides
     if lies is None or lies != target.desc.strides or source.desc.has_gaps or count > LARGEST_DIM:
         return False
+    ratio = float(scale) / float(wanted.scale)
+    if ratio > float(np.finfo(np.float32).max):  # times zero it would be NaN
+        return False
     seen = [low.layouts.view(one, (count,)) for one in (source, target)]
     first = low.layouts.constant(np.full(1, -point, np.float32))
     descriptor = Binary(
@@ -91,9 +94,7 @@ def quantized_by_binary(
         src_0=seen[0].desc,
         src_1=first.desc,
         dst=seen[1].desc,
-        attributes=low.chooser.attributes(
-            [PostOp(Algorithm.eltwise_linear, scale / wanted.scale, wanted.zero_point)]
-        ),
+        attributes=low.chooser.attributes([PostOp(Algorithm.eltwise_linear, ratio, wanted.zero_point)]),
     )
     desc = low.chooser.find(descriptor).desc
     if desc is None or not desc.implementation.startswith("jit"):

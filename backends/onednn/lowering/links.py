@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Protocol
 
+import numpy as np
+
 from ....graph.model.logical_tensor import LogicalTensor
 from ....graph.model.op import Op
 from ....ops.attributes import Attributes
@@ -105,12 +107,21 @@ def zero_point_of(op: Op) -> int | None:
     return int(values[0])
 
 
+def has_subnormal_scale(op: Op) -> bool:
+    """Whether a Quantize divides by a number whose reciprocal, by which the library multiplies, may be infinite."""
+    return op.kind == "Quantize" and min(op.attributes.reals("scales"), default=1.0) < LEAST
+
+
 def one_scale(op: Op) -> OneScale | None:
-    """The scale and the zero point of a Quantize or Dequantize; None where there are several of either."""
+    """The scale and the zero point of a Quantize or Dequantize; None where several are, or none can be."""
+    if has_subnormal_scale(op):
+        return None
     scales, zero_point = set(op.attributes.reals("scales")), zero_point_of(op)
     return OneScale(scales.pop(), zero_point) if zero_point is not None and len(scales) == 1 else None
 
 
+LEAST = float(np.finfo(np.float32).tiny)
+"""Smaller numbers are subnormal."""
 REORDERING = ("StaticReshape", "StaticTranspose")
 """Ops whose result has all elements of their input, each once."""
 REAL_ALONE = frozenset({"LayerNorm", "LogSoftmax", "SoftMax"})

@@ -15,7 +15,7 @@ from ..plan.steps import Buffer
 from ..plan.unfit import Unfit
 from .decompression import may_decompress
 from .integers import quantized_by_binary, rescaled
-from .links import Link, one_scale, zero_point_of
+from .links import Link, has_subnormal_scale, one_scale, zero_point_of
 from .lowering import Lowered, Lowering
 from .tensors import PRIMITIVE_TYPES
 
@@ -104,6 +104,13 @@ def type_cast(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     low.tensors.produce(op.outputs[0], made)
 
 
+def static_why_not(op: Op) -> str | None:
+    """Scales that the library can't divide by, which it does by a product: of zeros it would make NaN."""
+    if has_subnormal_scale(op):
+        return "oneDNN multiplies by a scale's reciprocal, and those of subnormal scales are infinite"
+    return None
+
+
 def dynamic_why_not(op: Op) -> str | None:
     """Groups and 4-bit integers, which reorders don't have."""
     reason = None
@@ -117,7 +124,7 @@ def dynamic_why_not(op: Op) -> str | None:
 
 
 LOWERED = {
-    "Quantize": Lowered(static),
+    "Quantize": Lowered(static, why_not=static_why_not),
     "Dequantize": Lowered(static),
     "DynamicQuantize": Lowered(dynamic, why_not=dynamic_why_not),
     "DynamicDequantize": Lowered(dynamic, why_not=dynamic_why_not),

@@ -109,3 +109,36 @@ def test_integers_and_reals_whose_sum_nobody_rounds():
     model = graph.compile()
     np.testing.assert_array_equal(model(integers, reals)["y"], integers * np.float32(0.5) + 3)
     assert not any("numpy" in name for name in kernels(model))
+
+
+@pytest.mark.parametrize("scale", [2.0**-127, 2.0**-140])
+@pytest.mark.parametrize(("data_type", "zero_point"), [("u8", 255), ("u8", 3), ("s8", 0), ("s8", -128)])
+@pytest.mark.parametrize("before", ["", "ReLU", "Dequantize", "Add"])
+def test_steps_that_have_no_finite_reciprocal_leave_zeros_at_the_zero_point(
+    scale, data_type, zero_point, before
+):
+    graph, values = og.Graph(), RNG.integers(-2, 3, (3, 40))
+    if before in ("Dequantize", "Add"):
+        x = graph.op("Dequantize", graph.input("x", "s8", (3, 40)), scales=[0.25], zps=[1])
+        x = graph.op("Add", x, x) if before == "Add" else x
+        feeds = {"x": values.astype(np.int8)}
+    else:
+        x = graph.input("x", "f32", (3, 40))
+        x = graph.op(before, x) if before else x
+        feeds = {"x": values.astype(np.float32) * np.float32(scale)}
+    graph.output(
+        graph.op("Quantize", x, scales=[scale], zps=[zero_point], output_type=data_type, name="y"), name="y"
+    )
+    want = graph.compile(backend="numpy")(feeds)["y"]
+    assert zero_point in want
+    assert np.array_equal(graph.compile()(feeds)["y"], want)
+
+
+def test_integers_whose_scales_are_farther_apart_than_f32_reaches_keep_their_zeros():
+    graph = og.Graph()
+    x = graph.op("Dequantize", graph.input("x", "s8", (3, 40)), scales=[3e38], zps=[1])
+    graph.output(graph.op("Quantize", x, scales=[0.25], zps=[3], output_type="s8"), name="y")
+    feeds = {"x": RNG.integers(-2, 3, (3, 40)).astype(np.int8)}
+    want = graph.compile(backend="numpy")(feeds)["y"]
+    assert 3 in want
+    assert np.array_equal(graph.compile()(feeds)["y"], want)
