@@ -85,7 +85,8 @@ class Observed:
     def count(self, array: Array) -> None:
         """Takes an array into the histogram, once the range is known."""
         if self.high > self.low:
-            self.counts += np.histogram(array, BINS, (self.low, self.high))[0]
+            # In f32 there are not as many numbers between neighbours, and the largest are too far apart.
+            self.counts += np.histogram(array.astype(np.float64), BINS, (self.low, self.high))[0]
 
     def range(self, method: Method, data_type: DataType) -> tuple[float, float]:
         """The range by a method; of nothing, that is of arrays without elements, it is zero."""

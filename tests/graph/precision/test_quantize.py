@@ -613,3 +613,17 @@ def test_a_number_that_adds_axes_is_no_scale():
     expected = graph.compile()(feeds)["z"]
     found = graph.quantize_static([feeds]).compile()(feeds)["z"]
     np.testing.assert_allclose(found, expected, atol=0.1)
+
+
+@pytest.mark.parametrize("method", [Method.percentile, Method.mse])
+@pytest.mark.parametrize(
+    ("low", "high"), [(1.0, 1.0 + 2.0**-23), (1000.0, 1000.003), (0.0, 2.0**-149), (-3.4e38, 3.4e38)]
+)
+def test_numbers_as_close_or_as_far_apart_as_f32_has_them_have_a_histogram(method, low, high):
+    data = np.linspace(low, high, 1000).astype(np.float32)
+    seen = Observed()
+    seen.widen(data)
+    seen.count(data)
+    assert sum(seen.counts) == data.size
+    first, last = seen.range(method, og.DataType.u8)
+    assert min(low, 0) <= first <= last <= np.float32(high)
