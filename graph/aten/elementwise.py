@@ -6,6 +6,7 @@ its outputs; `TABLE` has one for each op, by its name with the overload or witho
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from functools import partial
@@ -72,6 +73,14 @@ def _raised(t: Translation, x: Operand, other: Operand, rank: int) -> Operand:
         return x
     default = np.dtype(np.int64 if rank == 1 else np.float32)
     return cast(t, x, default if isinstance(other, int | float) else dtype_of(other))
+
+
+def alike(t: Translation, values: Sequence[Value]) -> list[Value]:
+    """Values of which one becomes, as of cat and stack, in the one type that torch gives them."""
+    most = max(map(_rank_of, values))
+    dtypes = [dtype_of(value) for value in values if _rank_of(value) == most]
+    common = functools.reduce(np.promote_types, dtypes)
+    return [cast(t, value, common) for value in values]
 
 
 # --- element by element ----------------------------------------------------------------------------------

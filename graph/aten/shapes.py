@@ -30,6 +30,7 @@ from ..importing.expressions import (
 from ..importing.hosted import bordered
 from ..importing.tables import Entries
 from ..importing.translation import Translation, Unmapped, Value, dtype_of, shape_of, sizes
+from .elementwise import alike
 from .schema import Translate, cast_if_asked
 
 OPS = Entries[Translate]("aten.")
@@ -110,14 +111,15 @@ def _repeat(t: Translation, x: Value, counts: Sequence[int]) -> Value:
 
 @OPS.enter("cat")
 def _cat(t: Translation, values: Sequence[Value], axis: int = 0) -> Value:
-    # torch leaves out tensors of shape [0], whatever the others have.
+    # torch leaves out tensors of shape [0], whatever the others have; their type counts.
+    values = alike(t, values)
     kept = [value for value in values if shape_of(value) != (0,)]
     return concat(t, kept or values, axis)
 
 
 @OPS.enter("stack")
 def _stack(t: Translation, values: Sequence[Value], axis: int = 0) -> Value:
-    return concat(t, [unsqueeze(t, value, [axis]) for value in values], axis)
+    return concat(t, [unsqueeze(t, value, [axis]) for value in alike(t, values)], axis)
 
 
 @OPS.enter("slice.Tensor")

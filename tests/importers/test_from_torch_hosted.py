@@ -118,7 +118,14 @@ FUNCTIONS = {
     "pad images": (lambda x: F.pad(x, (1, 2, 3, 0), mode="reflect"), integers(1, 2, 5, 4)),
     "expand": (lambda x: x[:, None].expand(2, 5, 3, 4), T),
     "concat": (lambda x, y: torch.cat([x, y[None]]), W, V),
+    **{
+        f"concat {a.dtype} and {b.dtype}": (lambda x, y: torch.cat([x, y], 1), a, b)
+        for a, b in ((W, X), (X, W), (W.int(), W), (W, W.to(torch.uint8)), (T, X), (W, T), (W.int(), X))
+    },
+    "concat with no floats": (lambda x: torch.cat([torch.zeros(0), x]), V),
     "stack": (lambda x: torch.stack([x, x], 1), T),
+    "stack mixed": (lambda x, y: torch.stack([x, y], 1), W, X),
+    "stack numbers": (lambda x: torch.stack([x.sum(), x.amax() * 0.5]), W),
     "permute": (lambda x: x.permute(2, 0, 1).reshape(4, 6), W),
     "sum": (lambda x: x.sum(1), W),
     "sum truths": (lambda x: x.sum(-1, keepdim=True), T),
