@@ -15,7 +15,9 @@ import numpy as np
 
 from ...ops.records import frozen
 from ..importing.expressions import (
+    FLOATS,
     binary,
+    cast_operand,
     concat,
     expand,
     matmul,
@@ -27,7 +29,7 @@ from ..importing.expressions import (
 from ..importing.tables import Entries
 from ..importing.translation import Translation, Unmapped, Value, dtype_of, shape_of, sizes
 from .schema import Translate, cast_if_asked
-from .shapes import OPS as OF_SHAPES
+from .shapes import constant_pad, padded
 from .spelled import larger, length
 
 OPS = Entries[Translate]("aten.")
@@ -162,18 +164,20 @@ def _angle(t: Translation, x: Complex) -> Value:
 # --- shapes ----------------------------------------------------------------------------------------------
 
 
-def _padded(t: Translation, x: Complex, pads: Sequence[int], *rest: Any, op: str) -> Complex:
-    """Around with a number, of which each part has its own; or with elements of its own."""
-    *mode, value = rest or (None,)
-    beside = _complex(value or 0.0)
-    shares = (beside.real, beside.imaginary or 0.0)
-    return Complex(
-        *(OF_SHAPES[op](t, one, pads, *mode, share) for one, share in zip(_both(x), shares, strict=True))
-    )
+@OPS.enter("constant_pad_nd")
+def _padded(t: Translation, x: Complex, pads: Sequence[int], value: complex = 0) -> Complex:
+    """A number around, of which either part gets its own."""
+    real, imaginary = _both(x)
+    return Complex(constant_pad(t, real, pads, value.real), constant_pad(t, imaginary, pads, value.imag))
 
 
-for _op in ("constant_pad_nd", "pad"):
-    OPS.add({_op: partial(_padded, op=f"aten.{_op}")})
+@OPS.enter("pad")
+def _bordered(
+    t: Translation, x: Complex, pads: Sequence[int], mode: str = "constant", value: complex | None = None
+) -> Complex:
+    if mode == "constant":
+        return _padded(t, x, pads, value or 0)
+    return Complex(*(padded(t, one, pads, mode) for one in _both(x)))
 
 
 # --- arithmetic ------------------------------------------------------------------------------------------
@@ -209,7 +213,7 @@ def _turned_difference(t: Translation, a: Any, b: Any, times: float = 1) -> Comp
 def _added(t: Translation, kind: str, a: Any, b: Any, times: float) -> Complex:
     if times != 1:
         raise Unmapped(f"a sum of complex numbers of which one is taken {times} times")
-    first, second = _complex(a), _complex(b)
+    first, second = _complex(t, a), _complex(t, b)
     real = binary(t, kind, first.real, second.real)
     if second.imaginary is None:
         return _alike(t, real, first.imaginary)
@@ -233,7 +237,7 @@ def _matrix_product(t: Translation, a: Any, b: Any) -> Complex:
 
 def _multiplied(t: Translation, a: Any, b: Any, times: Any) -> Complex:
     """A product that is linear in both factors."""
-    first, second = _complex(a), _complex(b)
+    first, second = _complex(t, a), _complex(t, b)
     real = times(first.real, second.real)
     if second.imaginary is None:
         return Complex(real, times(first.imaginary, second.real))
@@ -246,7 +250,7 @@ def _multiplied(t: Translation, a: Any, b: Any, times: Any) -> Complex:
 
 @OPS.enter("div.Tensor", "div.Scalar")
 def _quotient(t: Translation, a: Any, b: Any) -> Complex:
-    divisor = _complex(b)
+    divisor = _complex(t, b)
     if divisor.imaginary is None:
         real, imaginary = _both(a)
         return Complex(*(binary(t, "Divide", one, divisor.real) for one in (real, imaginary)))
@@ -258,17 +262,19 @@ def _quotient(t: Translation, a: Any, b: Any) -> Complex:
     unit = larger(t, *_both(divisor))
     real, imaginary = (binary(t, "Divide", one, unit) for one in _both(divisor))
     size = binary(t, "Add", t.op("Square", real), t.op("Square", imaginary))
-    whole = _complex(a)
+    whole = _complex(t, a)
     parts = (one if one is None else binary(t, "Divide", one, unit) for one in (whole.real, whole.imaginary))
     made = _product(t, Complex(*cast("Any", parts)), Complex(real, negative(t, imaginary)))
     return Complex(*(binary(t, "Divide", one, size) for one in _both(made)))
 
 
-def _complex(x: Any) -> Complex:
-    """An operand; a real one has no imaginary part."""
+def _complex(t: Translation, x: Any) -> Complex:
+    """An operand; a real one has no imaginary part, and integers become the numbers that parts are."""
     if isinstance(x, Complex):
         return x
-    return Complex(x.real, x.imag) if isinstance(x, complex) else Complex(x, None)
+    if isinstance(x, int | float | complex):
+        return Complex(x.real, x.imag if isinstance(x, complex) else None)
+    return Complex(cast_operand(t, x, np.dtype(np.float32)) if dtype_of(x) not in FLOATS else x, None)
 
 
 def _both(x: Any) -> tuple[Value, Value]:

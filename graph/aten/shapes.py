@@ -183,7 +183,8 @@ def embedding(t: Translation, table: Value, indices: Value, *_: object) -> Value
 
 
 @OPS.enter("constant_pad_nd")
-def _constant_pad_nd(t: Translation, x: Value, pads: Sequence[int], value: float = 0) -> Value:
+def constant_pad(t: Translation, x: Value, pads: Sequence[int], value: float = 0) -> Value:
+    """A number around, so many times before and behind each axis from the last one on."""
     return pad(t, x, *_pads(x, pads), float(value))
 
 
@@ -197,11 +198,12 @@ def _pads(x: Value, pads: Sequence[int]) -> tuple[list[int], list[int]]:
 
 
 @OPS.enter("pad")
-def _pad(
+def padded(
     t: Translation, x: Value, pads: Sequence[int], mode: str = "constant", value: float | None = None
 ) -> Value:
+    """Elements around, a number or what the mode takes of the tensor, counted as for `constant_pad`."""
     if mode == "constant":
-        return _constant_pad_nd(t, x, pads, value or 0.0)
+        return constant_pad(t, x, pads, value or 0.0)
     begin, end = _pads(x, pads)
     return bordered(t, x, begin, end, {"replicate": "edge", "circular": "wrap"}.get(mode, mode))
 

@@ -85,6 +85,10 @@ ARITHMETIC = {
     "padded": lambda x, y: torch.nn.functional.pad(pair(x, y), (1, 2), value=3.0),
     "padded by a complex number": lambda x, y: torch.constant_pad_nd(pair(x, y), (1, 2), 2 + 1j),
     "padded around": lambda x, y: torch.nn.functional.pad(pair(x, y)[None], (1, 2), mode="circular")[0],
+    "behind a real one": lambda x, y: torch.cat([x, pair(x, y), torch.ones(4, 1)], 1),
+    "with its mirror around": lambda x, y: torch.nn.functional.pad(pair(x, y), (1, 2), mode="reflect"),
+    "by integers": lambda x, y: pair(x, y) * (4 * y).long() - (3 * x).int(),
+    "over integers": lambda x, y: pair(x, y) / ((4 * y).long().abs() + 1),
     "summed": lambda x, y: pair(x, y).sum(0) - pair(y, x).mean(0),
     "parts": lambda x, y: pair(*pair(x, y).split(1)[0].unbind(0)[0].unsqueeze(0).real.chunk(2, 1)),
 }
