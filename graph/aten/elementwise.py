@@ -75,6 +75,11 @@ def _raised(t: Translation, x: Operand, other: Operand, rank: int) -> Operand:
     return cast(t, x, default if isinstance(other, int | float) else dtype_of(other))
 
 
+def fractions(t: Translation, x: Operand) -> Operand:
+    """An operand of floating-point numbers: integers and truths become torch's default."""
+    return _raised(t, x, 1.0, 2) if _rank_of(x) < 2 else x
+
+
 def alike(t: Translation, values: Sequence[Value]) -> list[Value]:
     """Values of which one becomes, as of cat and stack, in the one type that torch gives them."""
     most = max(map(_rank_of, values))
@@ -114,7 +119,11 @@ def _binary(t: Translation, a: Value, b: Operand, *_: object, kind: str) -> Valu
 OPS.add({name: partial(_same, kind=kind) for name, kind in SAME.items()})
 OPS.add({name: partial(_binary, kind=kind) for name, kind in BINARY.items()})
 OPS.add({"neg": negative, "silu": silu, "linear": linear})
-OPS.add(dict.fromkeys(("pow.Tensor_Scalar", "pow.Tensor_Tensor", "pow.Scalar"), power))
+
+
+@OPS.enter("pow.Tensor_Scalar", "pow.Tensor_Tensor", "pow.Scalar")
+def _power(t: Translation, x: Operand, exponent: Operand) -> Value:
+    return power(t, *promoted(t, x, exponent))
 
 
 @OPS.enter("mul")
@@ -158,9 +167,7 @@ def _scaled(t: Translation, x: Operand, factor: float, other: Operand) -> Operan
 def divided(t: Translation, a: Value, b: Operand) -> Value:
     """A quotient; of integers it is in f32."""
     first, second = promoted(t, a, b)
-    if _rank_of(first) < 2:  # the quotient of integers is none
-        first, second = _raised(t, first, 1.0, 2), _raised(t, second, 1.0, 2)
-    return binary(t, "Divide", first, second)
+    return binary(t, "Divide", fractions(t, first), fractions(t, second))  # the quotient of integers is none
 
 
 @OPS.enter("rsqrt")

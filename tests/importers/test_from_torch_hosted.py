@@ -155,6 +155,22 @@ def test_a_rounded_function(name):
     check(Apply(getattr(torch, name)), normal(2, 3, 4), kinds=[f"Host{name.capitalize()}"])
 
 
+@pytest.mark.parametrize("name", ["pow", "atan2"])
+@pytest.mark.parametrize(
+    "values", [(V.abs(), X.abs()), (X, V.abs() % 3), (T, V + 10.0), (X, S), (T, X.abs()), (W.abs(), 0.5 + S)]
+)
+def test_a_function_of_several_types(name, values):
+    check(Apply(getattr(torch, name)), *values)
+
+
+def test_powers_of_integers_by_fractions():
+    check(Apply(lambda x: x**0.5 + 2.0**x), W.abs())
+
+
+def test_the_angle_of_integers():
+    check(Apply(torch.atan2), W, V.int())
+
+
 class Words(nn.Module):
     """The beginning of a language model: words, places, a mask of what is there and what comes later."""
 
