@@ -24,8 +24,6 @@ from ..plan.work import Work
 from .cost_file import Tree, sections, unpacked
 
 FILE = "cost_data.bin"
-UNMEASURED_ISA, MEASURED_ISA = "avx512_core_amx", "avx512_core_bf16"
-"""No machine with the first was at hand: its kernels are taken for those of the second."""
 USUAL_FAMILY = "AuthenticAMD 26"
 """Whose data CPUs of families take that were not measured: its vector units are as wide as its vectors, as are those of
 most. Where they are half as wide, as in family 25, AVX-512 gains little on AVX2, and more of the choices are others."""
@@ -51,7 +49,7 @@ NEAREST = {
     CpuClass.avx512: (CpuClass.avx512, CpuClass.amx, CpuClass.avx2),
     CpuClass.amx: (CpuClass.amx, CpuClass.avx512, CpuClass.avx2),
 }
-"""Whose data a class takes, best first; of AMX nothing was measured."""
+"""Whose data a class takes, best first."""
 
 
 @frozen(kw_only=True)
@@ -76,9 +74,7 @@ class CostModel:
 
     def _step(self, work: Work) -> float:
         kinds = self.coefficients[work.family]
-        kind = next(
-            (k for k in (work.kind, work.kind.replace(UNMEASURED_ISA, MEASURED_ISA)) if k in kinds), "*"
-        )
+        kind = work.kind if work.kind in kinds else "*"
         proportional = sum(a * b for a, b in zip(work.amounts, kinds[kind], strict=True))
         trees = self.corrections.get(work.family, {}).get(kind, ())
         return proportional * math.exp(sum(_leaf(tree, work.traits) for tree in trees))

@@ -122,16 +122,6 @@ def test_trees_multiply_what_is_proportional():
     assert model.seconds([Work("sum", "slow", (10.0,), (2.0, 7.0))]) == 10
 
 
-def test_kernels_for_matrix_units_are_taken_for_those_that_were_measured():
-    model = CostModel(
-        isa="avx512_core_bf16",
-        threads=1,
-        coefficients={"matmul": {"brg:avx512_core_bf16 bf16": [2.0], "*": [9.0]}},
-    )
-    assert model.seconds([Work("matmul", "brg:avx512_core_amx bf16", (1.0,))]) == 2
-    assert model.seconds([Work("matmul", "brg:avx512_core_amx int8", (1.0,))]) == 9
-
-
 @pytest.mark.parametrize(
     ("isa", "cpu"),
     [
