@@ -8,7 +8,7 @@ Weights and data are random and the same for everybody. The update is SGD with m
 encoder; torch has its own, fused. Each peer has a process of its own, and they take turns; while one has its turn, the
 others sleep. A peer of torch that needs twice the time of another one has no more turns after its first. bf16 is
 activations and weights in bf16; our parameters and their update are in f32 beside that, and so are torch's with
-`--autocast`. Gradients of the first step are compared with those of torch in f32 before anything is timed: the median
+`--autocast`. Gradients of the first step are compared with those of torch in f64 before anything is timed: the median
 and the largest error of a parameter, in norm, relative to its gradient. In deep networks with random weights rounding
 alone is seen there, so what torch has channels-last, or in bf16, stands beside ours. Memory is what a process has grown
 by at the peak. A ratio above 1 means that ours is faster; it is to the better of torch's, of medians and of shortest

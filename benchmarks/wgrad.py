@@ -21,7 +21,8 @@ import json
 import math
 import random
 import statistics
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Container
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,8 @@ from onednn_graph.tools.information import cpu_name, installed
 from onednn_graph.tools.layers import Layer, complete, draw
 from peers import DTYPES, Case, Peer, interleaved, matmul_peak, ratio
 
+TOO_SLOW = 3.0
+"""A peer of which a call takes more seconds is left out from then on: a table of its reference kernels takes hours."""
 BUILT_IN: list[dict[str, Any]] = [
     {
         "name": "3x3 64 at 56",
@@ -109,12 +112,13 @@ BUILT_IN: list[dict[str, Any]] = [
 
 
 def contestants(
-    case: Case, names: Sequence[str], backend: str | None
-) -> tuple[dict[str, Callable[[], None]], dict[str, str], list[str]]:
-    """The calls by name, what ours chose, and who is wrong."""
+    case: Case, names: Container[str], backend: str | None
+) -> tuple[dict[str, Callable[[], None]], dict[str, str], list[str], dict[str, float]]:
+    """The calls by name, what ours chose, who is wrong, and the seconds that a call takes of who is too slow."""
     calls: dict[str, Callable[[], None]] = {}
     chosen: dict[str, str] = {}
     wrong: list[str] = []
+    slow: dict[str, float] = {}
     reference, exact, _ = case.ours("numpy")
     reference()
     for name, tune in (("ours", None), ("tuned", "measure")):
@@ -136,28 +140,35 @@ def contestants(
             continue
         try:
             call, value = make()
+            begin = time.perf_counter()
             call()
+            seconds = time.perf_counter() - begin
         except (ImportError, RuntimeError, ValueError, TypeError) as error:
             print(f"{name} is left out: {error}")
             continue
-        calls[name] = call
+        if seconds > TOO_SLOW:
+            print(f"{name} is left out from here on: a call takes {seconds:.1f} s")
+            slow[name] = seconds
+        else:
+            calls[name] = call
         if not np.array_equal(value(), exact.astype(np.float32)):
             wrong.append(name)
-    return calls, chosen, wrong
+    return calls, chosen, wrong, slow
 
 
 def measured(
-    layer: Layer, data_format: str, dtype: str, args: argparse.Namespace, peak: float
+    layer: Layer, data_format: str, dtype: str, peers: Container[str], args: argparse.Namespace, peak: float
 ) -> dict[str, Any]:
     """One line of the table."""
     case = Case(layer, data_format, DTYPES[dtype])
-    calls, chosen, wrong = contestants(case, args.peers.split(","), args.backend)
+    calls, chosen, wrong, slow = contestants(case, peers, args.backend)
     times = dict(zip(calls, interleaved(list(calls.values()), args.seconds), strict=True))
     row: dict[str, Any] = {
         "layer": layer["name"],
         "format": data_format,
         "dtype": dtype,
         "wrong": wrong,
+        "too slow": slow,
         "chosen": chosen,
         "seconds": {name: {"min": min(t), "median": statistics.median(t)} for name, t in times.items()},
         "share of peak": case.flops / min(times["ours"]) / peak,
@@ -215,6 +226,10 @@ def as_markdown(rows: list[dict[str, Any]], facts: dict[str, Any], command: str)
             f"| {line['dtype']} | {line['format']} | {line['pair']} | {line['geometric mean']:.2f} "
             f"| {line['least']:.2f} | {line['at']} |"
         )
+    for row in rows:
+        for name, seconds in row["too slow"].items():
+            where = f"{row['layer']}, {row['dtype']}, {row['format']}"
+            text += ["", f"{name} is left out from {where} on, where a call takes {seconds:.1f} s."]
     pairs = list(dict.fromkeys(pair for row in rows for pair in row["ratios"]))
     text += ["", f"| layer | dtype | format | ms | of peak | {' | '.join(pairs)} | chosen |"]
     text.append("|" + "---|" * (6 + len(pairs)))
@@ -310,14 +325,15 @@ def main() -> None:
     print(", ".join(f"{name} {value}" for name, value in facts.items()))
     rows: list[dict[str, Any]] = []
     for dtype in args.dtypes.split(","):
-        peak = matmul_peak(dtype)
+        peak, peers = matmul_peak(dtype), args.peers.split(",")
         print(f"{dtype}: matmul peak {peak / 1e9:.0f} GF/s")
         for data_format in args.formats.split(","):
             for layer in map(complete, table):
                 if args.only not in layer["name"]:
                     continue
-                row = measured(layer, data_format, dtype, args, peak)
+                row = measured(layer, data_format, dtype, peers, args, peak)
                 rows.append(row)
+                peers = [name for name in peers if name not in row["too slow"]]
                 ratios = "  ".join(
                     f"{pair} {r['min']:.2f} ({r['median']:.2f})" for pair, r in row["ratios"].items()
                 )
