@@ -173,7 +173,7 @@ def training(machine: Machine) -> Iterator[Ratios]:
     """Steps of `Trainer`."""
     rows = machine.rows(TRAINING, "model", "f32")
     for kind in ("f32", "bf16"):
-        values = {row["model"]: float(row[kind]) for row in rows if row[kind]}
+        values = {row["model"]: float(row[kind]) for row in rows if row[kind] and "**" not in row[kind]}
         if values:
             yield Ratios(f"a step of `Trainer`, {kind}", "eager torch", values)
 
