@@ -268,7 +268,9 @@ def test_means_of_two_pages_are_the_same():
         assert len(told) == len(list(result_pages.every(machine)))
         stated = [ratios for ratios in told.values() if ratios.stated]
         summaries = [row for title in machine.sections for row in machine.rows(title, "geometric mean")]
-        beside_one = [f"{peer} ÷ ours" for peer in ("onnxruntime", "openvino", "torch channels_last", "torch")]
+        beside_one = [
+            f"{peer} ÷ ours" for peer in ("onnxruntime", "openvino", "torch channels_last", "torch")
+        ]
         models = machine.rows(result_pages.MODELS, "geometric mean")
         summaries = [row for row in summaries if row not in models or row["ratio"] not in beside_one]
         in_summaries = sorted(row["geometric mean"] for row in summaries if "unfused" not in row["ratio"])
