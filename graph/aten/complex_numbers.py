@@ -15,9 +15,7 @@ import numpy as np
 
 from ...ops.records import frozen
 from ..importing.expressions import (
-    FLOATS,
     binary,
-    cast_operand,
     concat,
     expand,
     matmul,
@@ -28,6 +26,7 @@ from ..importing.expressions import (
 )
 from ..importing.tables import Entries
 from ..importing.translation import Translation, Unmapped, Value, dtype_of, shape_of, sizes
+from .elementwise import fractions
 from .schema import Translate, cast_if_asked
 from .shapes import constant_pad, padded
 from .spelled import larger, length
@@ -272,9 +271,7 @@ def _complex(t: Translation, x: Any) -> Complex:
     """An operand; a real one has no imaginary part, and integers become the numbers that parts are."""
     if isinstance(x, Complex):
         return x
-    if isinstance(x, int | float | complex):
-        return Complex(x.real, x.imag if isinstance(x, complex) else None)
-    return Complex(cast_operand(t, x, np.dtype(np.float32)) if dtype_of(x) not in FLOATS else x, None)
+    return Complex(x.real, x.imag) if isinstance(x, complex) else Complex(fractions(t, x), None)
 
 
 def _both(x: Any) -> tuple[Value, Value]:

@@ -80,6 +80,12 @@ def fractions(t: Translation, x: Operand) -> Operand:
     return _raised(t, x, 1.0, 2) if _rank_of(x) < 2 else x
 
 
+def promoted_fractions(t: Translation, a: Operand, b: Operand) -> tuple[Operand, Operand]:
+    """Both operands, converted as torch does, as floating-point numbers."""
+    first, second = promoted(t, a, b)
+    return fractions(t, first), fractions(t, second)
+
+
 def alike(t: Translation, values: Sequence[Value]) -> list[Value]:
     """Values of which one becomes, as of cat and stack, in the one type that torch gives them."""
     most = max(map(_rank_of, values))
@@ -166,8 +172,7 @@ def _scaled(t: Translation, x: Operand, factor: float, other: Operand) -> Operan
 @OPS.enter("div.Tensor", "div.Scalar", "true_divide")
 def divided(t: Translation, a: Value, b: Operand) -> Value:
     """A quotient; of integers it is in f32."""
-    first, second = promoted(t, a, b)
-    return binary(t, "Divide", fractions(t, first), fractions(t, second))  # the quotient of integers is none
+    return binary(t, "Divide", *promoted_fractions(t, a, b))
 
 
 @OPS.enter("rsqrt")

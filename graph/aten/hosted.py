@@ -12,7 +12,7 @@ from ..importing.expressions import FLOATS, Operand, cast, cut, operands
 from ..importing.hosted import TRUTH, any_of, compared, cumulative, extreme, gathered, indexed, logical
 from ..importing.tables import Entries
 from ..importing.translation import Translation, Value, dtype_of
-from .elementwise import divided, fractions, promoted
+from .elementwise import divided, promoted, promoted_fractions
 from .schema import Translate, cast_if_asked
 
 OPS = Entries[Translate]("aten.")
@@ -96,8 +96,7 @@ def _cumsum(t: Translation, x: Value, axis: int, dtype: object = None) -> Value:
 
 @OPS.enter("atan2")
 def _atan2(t: Translation, a: Value, b: Value) -> Value:
-    first, second = (fractions(t, one) for one in promoted(t, a, b))
-    return t.op("HostAtan2", *operands(t, first, second))
+    return t.op("HostAtan2", *operands(t, *promoted_fractions(t, a, b)))
 
 
 @OPS.enter("index.Tensor")

@@ -30,7 +30,7 @@ from ..importing.hosted import any_of, compared, extreme
 from ..importing.sampling import top_k
 from ..importing.tables import Entries
 from ..importing.translation import Translation, Unmapped, Value, dtype_of, shape_of, sizes
-from .elementwise import add_product, promoted
+from .elementwise import add_product, promoted, promoted_fractions
 from .schema import Translate, cast_if_asked
 
 OPS = Entries[Translate]("aten.")
@@ -81,7 +81,7 @@ def _is_negative(t: Translation, x: Value) -> Value:
 
 @OPS.enter("copysign.Tensor", "copysign.Scalar")
 def _with_sign(t: Translation, x: Value, sign: Operand) -> Value:
-    x, sign = _as_floats(t, x, sign)
+    x, sign = promoted_fractions(t, x, sign)  # pyright: ignore[reportAssignmentType] -- it was no number
     size = t.op("Abs", x)
     if isinstance(sign, int | float):
         return negative(t, size) if math.copysign(1, sign) < 0 else size
@@ -134,16 +134,6 @@ def _extreme(t: Translation, a: Value, b: Value, *, kind: str) -> Value:
 OPS.add({"fmax": partial(_extreme, kind="Maximum"), "fmin": partial(_extreme, kind="Minimum")})
 
 
-def _as_floats(t: Translation, x: Value, other: Operand) -> tuple[Value, Operand]:
-    """Both as floating-point numbers of one type."""
-    if dtype_of(x) not in FLOATS:
-        wide = isinstance(other, int | float) or dtype_of(other) not in FLOATS
-        x = cast(t, x, _FLOAT if wide else dtype_of(other))  # pyright: ignore[reportArgumentType]
-    if not isinstance(other, int | float) and dtype_of(other) not in FLOATS:
-        other = cast(t, other, dtype_of(x))
-    return x, other
-
-
 # --- arithmetic ------------------------------------------------------------------------------------------
 
 
@@ -160,7 +150,7 @@ def _rounded(t: Translation, x: Value, decimals: int = 0) -> Value:
 def _times_power(t: Translation, x: Value, exponent: Value) -> Value:
     """By thirds of a whole exponent: from the smallest number to the largest is farther than a power reaches."""
     whole = dtype_of(exponent) not in FLOATS
-    x, exponent = _as_floats(t, x, exponent)  # pyright: ignore[reportAssignmentType] -- it was no number
+    x, exponent = promoted_fractions(t, x, exponent)  # pyright: ignore[reportAssignmentType] -- it was no number
     if not whole:
         return binary(t, "Multiply", x, power(t, 2.0, exponent))
     own = dtype_of(x)
