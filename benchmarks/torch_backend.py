@@ -7,7 +7,7 @@
 Weights and data are random and the same for everybody; the update is SGD with momentum, torch's own. bf16 is torch's
 autocast, with parameters in f32. Each peer has a process of its own, each of torch's and ours twice where there are
 images, once with them channels-last; they take turns as in `training.py`, and the better format of each counts.
-Results, or gradients of the first step, are compared with eager torch in f32, in norm. A ratio above 1 means that ours
+Results, or gradients of the first step, are compared with eager torch in f64, in norm. A ratio above 1 means that ours
 is faster, by the medians. `compile` is how much longer our first call takes than that of `aot_eager`, which is torch's
 tracing alone. Inductor needs a C++ compiler, and is left out where there is none. With `--results`, each line is kept
 as soon as it is there, and what is there already is not measured again.

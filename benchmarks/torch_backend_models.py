@@ -69,5 +69,5 @@ def problem(name: str, batch: int) -> tuple[nn.Module, torch.Tensor, torch.Tenso
 
 def loss_of(made: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
     """Cross entropy of logits, the mean square of a difference of images."""
-    made = made.float()
+    made = made.to(target.dtype)
     return functional.cross_entropy(made, target) if made.ndim == 2 else functional.mse_loss(made, target)

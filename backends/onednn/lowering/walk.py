@@ -11,6 +11,7 @@ from attrs import evolve
 from ....graph.model.logical_tensor import LogicalTensor
 from ....graph.model.op import Op
 from ....graph.runtime.progress import progressing
+from ....ops.data_types import DataType
 from ....ops.errors import LibraryError
 from ..plan.unfit import NoKernel, Unfit
 from .as_views import MOVES, is_part
@@ -187,7 +188,8 @@ class Walk:
         try:
             with low.attempt(way):
                 low.notes.done.update(one.id for one in (op, *along))
-                with low.chooser.choosing_for(op.id):
+                reads_f32 = any(tensor.data_type is DataType.f32 for tensor in op.inputs)
+                with low.chooser.choosing_for(op.id, reads_f32=reads_f32):
                     how.lower(low, op, links)
         except (Unfit, LibraryError) as error:
             low.notes.reasons.append(f"{op}: {error}")

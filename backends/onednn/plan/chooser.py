@@ -85,6 +85,7 @@ class Chooser:
         journal: of the attempts that choose.
 
     Attributes:
+        fpmath: what f32 may be multiplied as, in the op that is being lowered.
         references: whether the library's reference loops may run.
         op: id of the op that is being lowered; None between ops.
         choices: op → how many candidates it has.
@@ -100,20 +101,26 @@ class Chooser:
     ) -> None:
         self.engine = engine
         self.limits = limits
-        self.fpmath = fpmath
+        self.fpmath = self._allowed = fpmath
         self.references = False
         self.op: int | None = None
         self.choices: JournalledDict[int, int] = JournalledDict(journal or Journal())
         self._wanted = wanted
 
     @contextmanager
-    def choosing_for(self, op: int) -> Generator[None]:
-        """Implementations are chosen for this op within the block; another's may be lowered meanwhile."""
-        outer, self.op = self.op, op
+    def choosing_for(self, op: int, *, reads_f32: bool) -> Generator[None]:
+        """Implementations are chosen for this op within the block; another's may be lowered meanwhile.
+
+        Args:
+            reads_f32: whether it is the user's f32 that it multiplies. The mode is for that alone: f16 that is copied
+                to f32, for want of a kernel, keeps its digits.
+        """
+        outer = self.op, self.fpmath
+        self.op, self.fpmath = op, self._allowed if reads_f32 else FpmathMode.strict
         try:
             yield
         finally:
-            self.op = outer
+            self.op, self.fpmath = outer
 
     # --- implementations -----------------------------------------------------------------------------
 
