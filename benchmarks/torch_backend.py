@@ -23,6 +23,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import affinity  # noqa: F401 -- before torch is loaded
 from rich.console import Console
 from rich.table import Table
 from torch_backend_models import MODELS, has_images, usual_batch
