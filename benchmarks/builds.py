@@ -8,11 +8,12 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from affinity import anywhere
+from attrs import frozen
 
 ROUNDS = 2
 """How often each build has its turn: what is slow in one round of the machine's is not in all."""
@@ -20,8 +21,56 @@ Times = dict[tuple[str, str, str], float]
 """Layer, format and type → least seconds."""
 
 
-def compare(libraries: Sequence[str], options: Sequence[str]) -> list[str]:
-    """Lines of a table: seconds with the first build, and how much faster each other one is.
+@frozen
+class Comparison:
+    """What was measured.
+
+    Attributes:
+        facts: of the machine and the first build.
+        names: of the builds. times: of each.
+    """
+
+    facts: Mapping[str, object]
+    names: Sequence[str]
+    times: Sequence[Times]
+
+    @property
+    def ratios(self) -> list[list[float]]:
+        """Of each build but the first: its time ÷ the first one's, of each layer."""
+        first, *others = self.times
+        return [[one[key] / seconds for key, seconds in first.items()] for one in others]
+
+    @property
+    def columns(self) -> list[str]:
+        """Names of these ratios."""
+        return [f"{name} ÷ {self.names[0]}" for name in self.names[1:]]
+
+    @property
+    def lines(self) -> list[str]:
+        """For a terminal."""
+        rows = zip(self.times[0].items(), zip(*self.ratios, strict=True), strict=True)
+        return [
+            f"ms of {self.names[0]}, {', '.join(self.columns)}",
+            *(
+                f"{' '.join(key):44} {1e3 * t:9.3f}  {'  '.join(f'{r:.2f}' for r in each)}"
+                for (key, t), each in rows
+            ),
+            f"{'geometric mean':54}  {'  '.join(f'{statistics.geometric_mean(one):.2f}' for one in self.ratios)}",
+        ]
+
+    def markdown(self, command: str) -> str:
+        """For a page of results."""
+        head = ["layer", "format", "dtype", f"ms of {self.names[0]}", *self.columns]
+        text = ["## Weight gradients by builds", "", f"`{command}`", ""]
+        text += [", ".join(f"{name} {value}" for name, value in self.facts.items()) + ".", ""]
+        text += [f"| {' | '.join(head)} |", "|" + "---|" * len(head)]
+        for (key, seconds), each in zip(self.times[0].items(), zip(*self.ratios, strict=True), strict=True):
+            text.append(f"| {' | '.join((*key, f'{1e3 * seconds:.3f}', *(f'{one:.2f}' for one in each)))} |")
+        return "\n".join([*text, "", "Shortest times; above 1 the first build is faster.", ""])
+
+
+def compare(libraries: Sequence[str], options: Sequence[str]) -> Comparison:
+    """Measures builds in turn.
 
     Args:
         libraries: paths of libdnnl; empty for the wheel's.
@@ -31,22 +80,16 @@ def compare(libraries: Sequence[str], options: Sequence[str]) -> list[str]:
         subprocess.CalledProcessError: a build can't be used, or is wrong.
     """
     times: list[Times] = [{} for _ in libraries]
-    names: list[str] = list(libraries)
+    facts: list[dict[str, object]] = [{} for _ in libraries]
     for _ in range(ROUNDS):
         for index, library in enumerate(libraries):
             found = _measured(library, options)
-            names[index] = found["environment"]["oneDNN"]
+            facts[index] = found["environment"]
             for row in found["rows"]:
                 key = (row["layer"], row["format"], row["dtype"])
                 least = row["seconds"]["ours"]["min"]
                 times[index][key] = min(times[index].get(key, least), least)
-    first, *others = times
-    lines = [f"{names[0]} in ms, and how many times as fast are {', '.join(names[1:])}"]
-    for key, seconds in first.items():
-        ratios = "  ".join(f"{seconds / one[key]:.2f}" for one in others)
-        lines.append(f"{' '.join(key):44} {seconds * 1e3:9.3f}  {ratios}")
-    means = [statistics.geometric_mean([first[key] / one[key] for key in first]) for one in others]
-    return [*lines, f"{'geometric mean':44} {'':9}  {'  '.join(f'{mean:.2f}' for mean in means)}"]
+    return Comparison(facts[0], [f"oneDNN {str(one['oneDNN']).split()[0]}" for one in facts], times)
 
 
 def _measured(library: str, options: Sequence[str]) -> dict[str, Any]:

@@ -127,6 +127,8 @@ GRADIENTS = {
     "Weight gradients of the NumPy backend, two threads": "weight gradients by NumPy alone",
 }
 """What is said of each section."""
+BUILDS_OF_GRADIENTS = "Weight gradients by builds of oneDNN, two threads"
+BUILDS_OF_MODELS = "Models by builds of oneDNN, two threads"
 
 
 def models(machine: Machine) -> Iterator[Ratios]:
@@ -220,6 +222,28 @@ def cold_start(machine: Machine) -> Iterator[Ratios]:
         yield Ratios("process to first result, from ONNX", "onnxruntime", values)
 
 
+def builds(machine: Machine) -> Iterator[Ratios]:
+    """Another build of oneDNN beside the wheel's."""
+    rows = machine.rows(BUILDS_OF_GRADIENTS, "layer")
+    for column in rows[0] if rows else ():
+        newer, _, usual = column.partition(" ÷ ")
+        for dtype in dict.fromkeys(row["dtype"] for row in rows if usual):
+            values = {
+                f"{row['layer']} {row['format']}": float(row[column]) for row in rows if row["dtype"] == dtype
+            }
+            yield Ratios(f"weight gradients, {dtype}, on {usual}", f"on {newer}", values)
+    rows = machine.rows(BUILDS_OF_MODELS, "model", "ours")
+    for column in rows[0] if rows else ():
+        _, _, version = column.partition("ours, ")
+        for kind in dict.fromkeys(row["type"] for row in rows if version):
+            values = {
+                row["model"]: float(row[column].split(" ")[0]) / float(row["ours"].split(" ")[0])
+                for row in rows
+                if row["type"] == kind and row[column] and row["ours"]
+            }
+            yield Ratios(f"inference, {kind}, on the wheel's oneDNN", f"on oneDNN {version}", values)
+
+
 def every(machine: Machine) -> Iterator[Ratios]:
     """All that there is on a page."""
     first, *others = GRADIENTS
@@ -229,6 +253,7 @@ def every(machine: Machine) -> Iterator[Ratios]:
     for title in others:
         yield from weight_gradients(machine, title, tuned=False)
     yield from cold_start(machine)
+    yield from builds(machine)
     yield from (Ratios(*found) for found in language_figures.speeds(machine.tables(language_figures.TITLE)))
 
 

@@ -312,7 +312,11 @@ def main() -> None:
     if args.library:
         if len(args.library) < 2:
             parser.error("--library compares builds: give it twice; for one alone set ONEDNN_GRAPH_LIBRARY")
-        print(*compare(args.library, measuring(args)), sep="\n")
+        compared = compare(args.library, measuring(args))
+        print(*compared.lines, sep="\n")
+        if args.markdown:
+            with args.markdown.open("a", encoding="utf-8") as file:
+                file.write(compared.markdown("python benchmarks/wgrad.py --library …"))
         return
     if args.quick:
         args.seconds = 0.15

@@ -91,19 +91,19 @@ def test_the_command_that_is_shown_is_the_one_that_was_run():
     """With the options that the tool leaves out, and without the place of the user's file."""
     part = next(one for one in tool.PARTS if "{shapes}" in one.arguments and "--backend" in one.arguments)
     written = "## 2 threads\n\n`python benchmarks/wgrad.py --seed 2026`\n\ncpu X.\n\n| a |\n|---|\n"
-    shown, _, *rest = tool.content(part, written, Path("/home/me/shapes.json")).splitlines()
+    shown, _, *rest = tool.content(part, written, {"shapes": Path("/home/me/shapes.json")}).splitlines()
     assert shown.startswith("`python benchmarks/wgrad.py ")
     assert "--backend numpy" in shown
     assert shown.endswith("--shapes shapes.json`")
     assert rest == ["cpu X.", "", "| a |", "|---|"]
-    assert "--shapes" not in tool.content(part, written, None)
+    assert "--shapes" not in tool.content(part, written, {"shapes": None})
 
 
 def test_a_page_is_renewed_after_each_part(tmp_path, monkeypatch):
     """By its own tool, and where it stopped it goes on; the figures come at the end."""
     ran, filled = [], []
 
-    def run(part, shapes, folder):
+    def run(part, given, folder):
         ran.append(part.title)
         if len(ran) == 3:
             raise KeyboardInterrupt
@@ -112,7 +112,10 @@ def test_a_page_is_renewed_after_each_part(tmp_path, monkeypatch):
     monkeypatch.setattr(tool, "run", run)
     monkeypatch.setattr(tool.figures, "main", filled.append)
     page = tmp_path / "results" / "page.md"
-    monkeypatch.setattr("sys.argv", ["all", "--page", str(page), "--folder", str(tmp_path / "made")])
+    library = ["--library", str(tmp_path / "libdnnl.so")]
+    monkeypatch.setattr(
+        "sys.argv", ["all", "--page", str(page), "--folder", str(tmp_path / "made"), *library]
+    )
     with pytest.raises(KeyboardInterrupt):
         tool.main()
     assert list(tool.sections(page.read_text())) == TITLES[:2]
@@ -121,6 +124,59 @@ def test_a_page_is_renewed_after_each_part(tmp_path, monkeypatch):
     assert list(tool.sections(page.read_text())) == TITLES
     assert ran == [*TITLES[:3], *TITLES[2:]]
     assert filled == [[]]
+
+
+def test_parts_of_another_library_need_one(tmp_path, monkeypatch, capsys):
+    arguments = ["all", "--list", "--folder", str(tmp_path / "made"), "--only", "builds"]
+    monkeypatch.setattr("sys.argv", arguments)
+    tool.main()
+    assert not capsys.readouterr().out
+    monkeypatch.setattr("sys.argv", [*arguments, "--library", "/opt/onednn/libdnnl.so"])
+    tool.main()
+    shown = capsys.readouterr().out.splitlines()
+    assert [line.partition(":")[0] for line in shown] == [
+        result_pages.BUILDS_OF_GRADIENTS, result_pages.BUILDS_OF_MODELS,
+    ]  # fmt: skip
+    assert all(line.endswith("--library /opt/onednn/libdnnl.so") for line in shown)
+
+
+def test_builds_are_compared_by_type():
+    gradients = (
+        "| layer | format | dtype | ms of oneDNN 3.2.0 | oneDNN 3.13.1 ÷ oneDNN 3.2.0 |\n|---|---|---|---|---|\n"
+        "| a | NXC | f32 | 2.0 | 0.50 |\n| b | NXC | f32 | 1.0 | 2.00 |\n| a | NXC | bf16 | 1.0 | 3.00 |\n"
+    )
+    models = (
+        "| model | type | ours | ours, 3.13.1 |\n|---|---|---|---|\n"
+        "| m | f32 | 2.00 (2.10) | 3.00 (3.10) |\n| n | f32 | 2.00 (2.10) |  |\n"
+    )
+    sections = {result_pages.BUILDS_OF_GRADIENTS: gradients, result_pages.BUILDS_OF_MODELS: models}
+    found = list(result_pages.builds(result_pages.Machine("X", Path("x.md"), sections)))
+    assert [one.line for one in found] == [
+        (
+            "weight gradients, f32, on oneDNN 3.2.0",
+            "on oneDNN 3.13.1",
+            "**1.00**",
+            "0.50 (a NXC)",
+            "2.00 (b NXC)",
+            "2",
+        ),
+        (
+            "weight gradients, bf16, on oneDNN 3.2.0",
+            "on oneDNN 3.13.1",
+            "**3.00**",
+            "3.00 (a NXC)",
+            "3.00 (a NXC)",
+            "1",
+        ),
+        (
+            "inference, f32, on the wheel's oneDNN",
+            "on oneDNN 3.13.1",
+            "**1.50**",
+            "1.50 (m)",
+            "1.50 (m)",
+            "1",
+        ),
+    ]
 
 
 def test_tokens_of_language_models_are_compared_at_equal_bits():
@@ -136,7 +192,7 @@ def test_tokens_of_language_models_are_compared_at_equal_bits():
     ]
     lines = [f"| {' | '.join(row)} |" for row in (head, *cells)]
     lines.insert(1, "|---|---|---|---|")
-    machine = result_pages.Machine("X", Path("x.md"), {tool.PARTS[-1].title: "\n".join(lines)})
+    machine = result_pages.Machine("X", Path("x.md"), {tool.language_figures.TITLE: "\n".join(lines)})
     found = [(one.what[-3:], one.against, dict(one.values)) for one in result_pages.every(machine)]
     assert found == [("f32", "eager torch", {"a": 3, "b": 2}), (" s8", "OpenVINO", {"a": 0.25})]
 
@@ -315,7 +371,7 @@ def test_a_table_says_what_it_is_of():
     """Or it is not taken; what was taken before is named."""
     part = next(one for one in tool.PARTS if one.arguments[0] == "torch_backend.py")
     with pytest.raises(ValueError, match="torch_backend.py must write a line that begins with 'cpu'"):
-        tool.content(part, "# torch.compile\n\n| a |\n|---|\n", None)
+        tool.content(part, "# torch.compile\n\n| a |\n|---|\n", {})
     text = (ROOT / "benchmarks" / "RESULTS.md").read_text(encoding="utf-8")
     for machine in result_pages.machines():
         for title in machine.sections:
