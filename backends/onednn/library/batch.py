@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import ctypes
 import functools
-from collections.abc import Callable, Sequence
-from ctypes import CFUNCTYPE, PYFUNCTYPE, c_int, c_int64, c_uint64, c_void_p
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from ctypes import CFUNCTYPE, PYFUNCTYPE, c_float, c_int, c_int32, c_int64, c_uint64, c_void_p
 from struct import Struct
-from typing import Any
+from typing import Any, cast
 
 from ....graph.runtime.machine_code import ENDBR64, assembled, place
 from ....ops.records import frozen
@@ -65,6 +65,43 @@ _LOOP = (
 
 
 ANY_BIT = 0xFFFFFFFF
+DOUBT = 1 << 16
+"""What the code of a condition returns that does not hold; none of the library's statuses."""
+_ABOVE = (
+    ENDBR64,
+    "48 8b 0f",  # mov rcx, [rdi + count]
+    "48 8b 57 08",  # mov rdx, [rdi + stride]
+    "f3 0f 10 47 10",  # movss xmm0, [rdi + bound]
+    "next:",
+    "f3 0f 10 0e",  # movss xmm1, [rsi]
+    "0f 2e c8",  # ucomiss xmm1, xmm0
+    "76 @doubt",  # jbe doubt, which NaN takes as well
+    "48 01 d6",  # add rsi, rdx
+    "48 ff c9",  # dec rcx
+    "75 @next",  # jnz next
+    "31 c0",  # xor eax, eax
+    "c3",  # ret
+    "doubt:",
+    "c7 47 14 01 00 00 00",  # mov dword [rdi + doubtful], 1
+    "b8 00 00 01 00",  # mov eax, DOUBT
+    "c3",  # ret
+)
+
+
+@functools.cache
+def _above() -> int | None:
+    return place(assembled(_ABOVE))
+
+
+class _Above(ctypes.Structure):
+    """What the code of a condition takes, beside the address of the first element."""
+
+    _fields_ = (
+        ("count", c_int64),
+        ("stride", c_int64),
+        ("bound", c_float),
+        ("doubtful", c_int32),
+    )
 
 
 class _Call(ctypes.Structure):
@@ -133,6 +170,36 @@ class Execution:
 
 
 @frozen
+class Above:
+    """Whether elements of f32 are all larger than a bound; NaN is not.
+
+    Attributes:
+        place: address of the first one, or where it is in an argument, in bytes.
+        count: of them, one at least. stride: bytes from one to the next.
+        argument: its number, one of those that the batch points at; None for memory that stays where it is.
+    """
+
+    place: int
+    count: int
+    stride: int
+    bound: float
+    argument: int | None = None
+
+
+@frozen
+class Look:
+    """What is to be done between two primitives, in Python, unless conditions hold, which are looked at without it.
+
+    Attributes:
+        conditions: which all hold where there is nothing to do.
+        otherwise: what is done where one does not.
+    """
+
+    conditions: tuple[Above, ...]
+    otherwise: Callable[[], None]
+
+
+@frozen
 class Pointing:
     """A memory object that is pointed at an argument.
 
@@ -148,12 +215,13 @@ class Pointing:
 class Batch:
     """A callable that executes primitives in order until one fails, and returns the last one's status.
 
-    `point` says where arguments lie, for the next call and all that follow.
+    Where a look between them finds that there is something to do, it does that, and goes on behind it. `point` says
+    where arguments lie, for the next call and all that follow.
 
     Args:
         loop: the code.
         stream: the library's.
-        executions: their arguments must outlive the batch.
+        executions: in order, with looks between them; their arguments must outlive the batch.
         threads: how many are set before, and behind it where none has failed.
         pointings: of the memory objects of arguments that move.
         alone: whether it sets these threads itself, and puts back what was set before, failed or not.
@@ -163,7 +231,7 @@ class Batch:
         self,
         loop: Callable[[Any], int],
         stream: int,
-        executions: Sequence[Execution],
+        executions: Sequence[Execution | Look],
         threads: int,
         pointings: Sequence[Pointing] = (),
         *,
@@ -173,8 +241,7 @@ class Batch:
         self._loop = loop
         self._moving = tuple(dict.fromkeys(one.argument for one in pointings))
         self._pack = Struct(f"{len(self._moving)}Q").pack_into
-        self._words = (c_uint64 * (len(self._moving) + 1))()
-        self._words[-1] = stream
+        self._words = (c_uint64 * (len(self._moving) + 2))(*[0] * len(self._moving), stream, 0)
         start = ctypes.addressof(self._words)
         words = {number: start + 8 * place for place, number in enumerate(self._moving)}
         streams = start + 8 * len(self._moving)
@@ -185,15 +252,17 @@ class Batch:
                 _Call(setter, one.memory, words[one.argument], one.offset, 0, None, ANY_BIT)
                 for one in pointings
             ]
-        calls += _executing(executions, threads, streams)
+        self._watched: list[_Watched] = []
+        for one in _executing(executions, threads, streams, words):
+            calls += one.calls if isinstance(one, _Watched) else [one]
+            if isinstance(one, _Watched):
+                one.behind = len(calls)
+                self._watched.append(one)
         self._calls = (_Call * len(calls))(*calls)
-        getter, setter = (lib.runtime.getter, lib.runtime.setter) if alone else (0, 0)
-        behind = len(calls) - len(pointings)
-        first = ctypes.addressof(self._calls)
-        self._all = _Table(getter, setter, threads, len(calls), first)
-        self._pointed = _Table(getter, setter, threads, behind, first + len(pointings) * ctypes.sizeof(_Call))
+        self._set = (lib.runtime.getter, lib.runtime.setter, threads) if alone else (0, 0, threads)
+        self._all, self._pointed = self._from(0), self._from(len(pointings))
         self._at_all, self._at_pointed = ctypes.addressof(self._all), ctypes.addressof(self._pointed)
-        self._skips = behind == 0
+        self._skips = self._pointed.count == 0
         self._now = self._at_pointed
 
     def point(self, addresses: Sequence[int]) -> None:
@@ -209,35 +278,85 @@ class Batch:
         if self._skips and self._now == self._at_pointed:
             return 0
         status = self._loop(self._now)
+        while status == DOUBT:
+            status = self._seen_to()
         if not status:
             self._now = self._at_pointed
         return status
 
+    def _from(self, number: int) -> _Table:
+        """The calls from one on."""
+        first = ctypes.addressof(self._calls) + number * ctypes.sizeof(_Call)
+        return _Table(*self._set, len(self._calls) - number, first)
 
-def _executing(executions: Sequence[Execution], threads: int, streams: int) -> list[_Call]:
-    """Calls that execute primitives, and set the threads of each.
+    def _seen_to(self) -> int:
+        """Does what the look that has stopped the loop is for, and goes on behind it."""
+        watched = next(one for one in self._watched if one.is_doubtful())
+        watched.otherwise()
+        rest = self._from(watched.behind)
+        return self._loop(ctypes.addressof(rest)) if rest.count else 0
+
+
+class _Watched:
+    """A look with what its code takes.
 
     Args:
-        streams: where the stream's handle lies.
+        code: of the conditions.
+        words: argument → where its address lies; a zero lies there for none.
+
+    Attributes:
+        otherwise: as of the look. calls: to its conditions. behind: number of the call that comes then.
+    """
+
+    def __init__(self, look: Look, code: int, words: Mapping[int | None, int]) -> None:
+        made = [_Above(one.count, one.stride, one.bound, 0) for one in look.conditions]
+        self._conditions = (_Above * len(made))(*made)
+        first = ctypes.addressof(self._conditions)
+        self.otherwise = look.otherwise
+        self.calls = [
+            _Call(
+                code, first + number * ctypes.sizeof(_Above), words[one.argument], one.place, 0, None, ANY_BIT
+            )
+            for number, one in enumerate(look.conditions)
+        ]
+        self.behind = 0
+
+    def is_doubtful(self) -> bool:
+        """Whether one of its conditions did not hold; asked once."""
+        found = [one for one in self._conditions if one.doubtful]
+        for one in found:
+            one.doubtful = 0
+        return bool(found)
+
+
+def _executing(
+    executions: Sequence[Execution | Look], threads: int, streams: int, words: Mapping[int, int]
+) -> Iterator[_Call | _Watched]:
+    """Calls that execute primitives, and set the threads of each, and looks between them.
+
+    Args:
+        streams: where the stream's handle lies, with a zero behind it.
+        words: argument → where its address lies.
     """
     lib = load()
     execute = ctypes.cast(lib.c.dnnl_primitive_execute, c_void_p)
-    calls: list[_Call] = []
     now = threads
     for one in executions:
+        if isinstance(one, Look):
+            yield _Watched(one, cast("int", _above()), {**words, None: streams + 8})
+            continue
         if one.threads != now:
-            calls.append(_Call(lib.runtime.setter, one.threads, streams))
+            yield _Call(lib.runtime.setter, one.threads, streams)
             now = one.threads
         arguments = ctypes.addressof(one.arguments)
-        calls.append(_Call(execute, one.primitive, streams, 0, one.count, arguments, ANY_BIT))
+        yield _Call(execute, one.primitive, streams, 0, one.count, arguments, ANY_BIT)
     if now != threads:
-        calls.append(_Call(lib.runtime.setter, threads, streams))
-    return calls
+        yield _Call(lib.runtime.setter, threads, streams)
 
 
 def batch(
     stream: int,
-    executions: Sequence[Execution],
+    executions: Sequence[Execution | Look],
     threads: int,
     pointings: Sequence[Pointing] = (),
     *,
@@ -250,4 +369,8 @@ def batch(
         holding: whether Python's lock is held meanwhile, which costs less than to give it away for microseconds.
     """
     loop = _loop(holding=holding)
-    return None if loop is None else Batch(loop, stream, executions, threads, pointings, alone=alone)
+    return (
+        None
+        if loop is None or _above() is None
+        else Batch(loop, stream, executions, threads, pointings, alone=alone)
+    )

@@ -18,7 +18,7 @@ from ....graph.model.logical_tensor import LogicalTensor, as_plain, evolve_tenso
 from ....graph.model.op import Op
 from ....graph.runtime.arrays import Array
 from ....ops.data_types import DataType
-from ..plan.steps import Buffer
+from ..plan.steps import Above, Buffer
 from .as_views import is_move
 from .links import swish
 from .lowering import Lowering
@@ -97,13 +97,23 @@ def _least(low: Lowering, tensor: LogicalTensor, most: int) -> float:
     return found if -finite <= found else -np.inf
 
 
-def mended(low: Lowering, role: str, run: Run, reads: Sequence[Buffer], result: Buffer) -> None:
+def mended(
+    low: Lowering,
+    role: str,
+    run: Run,
+    reads: Sequence[Buffer],
+    result: Buffer,
+    unless: Sequence[Above | None] = (),
+) -> None:
     """Adds a step that looks at a result, and at what it was made of, and may write some of it anew.
+
+    Args:
+        unless: what tells, without Python, that nothing is to be written; the result is the last argument.
 
     Raises:
         Unfit: a blocked layout.
     """
-    low.emitter.on_host(role, run, reads, (result,), updates=True)
+    low.emitter.on_host(role, run, reads, (result,), updates=True, unless=unless)
 
 
 def holds(array: Array, value: float) -> bool:
@@ -147,7 +157,8 @@ def largest_of_windows(
             kernel(inputs if pooled is result else inputs[:-1], outputs)
 
     reads = inputs if pooled is result else (*inputs, pooled)
-    mended(low, "windows of -inf", run, reads, result)
+    unless = (Above.of(reads.index(pooled) if pooled in reads else len(reads), pooled, starts[0]),)
+    mended(low, "windows of -inf", run, reads, result, unless)
 
 
 def extremes_of_rows(
@@ -156,14 +167,14 @@ def extremes_of_rows(
     """Finds largest or smallest elements anew where infinities are all there is, or NaN among it.
 
     Args:
-        total: the sums of the same elements, which are NaN where one of them is.
+        total: what is NaN where one of the elements is: their sums, or they themselves.
         result: what the library found, with the reduced axes.
     """
     largest = LARGEST[result.desc.data_type]
     start, find = (-largest, np.max) if op.kind == "ReduceMax" else (largest, np.min)
 
     def run(inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
-        elements, sums = inputs
+        elements, sums = inputs[0], inputs[-1]
         # Of one row, as of a single token, two comparisons of Python's tell at once.
         if sums.size == 1 and outputs[0].item() != start and not math.isnan(sums.item()):
             return
@@ -171,7 +182,10 @@ def extremes_of_rows(
             with np.errstate(invalid="ignore"):  # bf16's maximum warns of a NaN
                 outputs[0][...] = find(elements, axis=tuple(axes), keepdims=True)
 
-    mended(low, "rows of infinities or NaN", run, (src, total), result)
+    reads, unless = tuple(dict.fromkeys((src, total))), tuple[Above | None, ...]()
+    if op.kind == "ReduceMax":
+        unless = Above.of(len(reads) - 1, total, -np.inf), Above.of(len(reads), result, start)
+    mended(low, "rows of infinities or NaN", run, reads, result, unless)
 
 
 def shares_of_rows(low: Lowering, op: Op, src: Buffer, result: Buffer, axis: int) -> None:
@@ -201,4 +215,5 @@ def shares_of_rows(low: Lowering, op: Op, src: Buffer, result: Buffer, axis: int
             np.copyto(mended, 0, where=largest == -np.inf)
         shares[doubtful] = mended
 
-    mended(low, "rows of infinities or NaN", run, (src,), result)
+    unless = (Above.of(1, result, floor, axis),)
+    mended(low, "rows of infinities or NaN", run, (src,), result, unless)

@@ -13,7 +13,7 @@ from ..library.enumerators import Algorithm, Arg, Propagation, Query
 from ..library.loading import MAX_SPATIAL_RANK
 from ..library.memory import MemoryDesc
 from ..library.primitive import PostOp, PrimitiveAttributes
-from ..plan.steps import Buffer
+from ..plan.steps import Above, Buffer
 from ..plan.unfit import Unfit
 from .extremes import extremes_of_rows
 from .links import Link, result_of
@@ -85,7 +85,10 @@ def reduce(low: Lowering, op: Op, links: Sequence[Link]) -> None:
 
 
 def _look_for_extremes(low: Lowering, op: Op, src: Buffer, made: Buffer, axes: set[int]) -> None:
-    """Sums of what was reduced, which tell of NaN among it, and a look at both."""
+    """A look at the result, and at what was reduced: at all of a little, else at its sums, which tell of NaN."""
+    if Above.of(0, src, -math.inf) is not None:
+        extremes_of_rows(low, op, src, src, made, sorted(axes))
+        return
     total = low.layouts.temporary(made.desc.shape, DataType.f32)
     attributes = low.chooser.attributes()
     algorithm = Algorithm.reduction_sum

@@ -18,7 +18,7 @@ from ..library.primitive import NativeEngine, PrimitiveDesc
 from .chooser import Chooser
 from .journal import Journal, JournalledDict, JournalledList
 from .layouts import Layouts
-from .steps import AnyStep, Buffer, HostArray, HostStep, Step, copy_step
+from .steps import Above, AnyStep, Buffer, HostArray, HostStep, Step, copy_step
 from .unfit import Unfit
 from .work import reorder_work
 
@@ -91,12 +91,14 @@ class Emitter:
         updates: bool = False,
         seen: Mapping[Buffer, HostArray] | None = None,
         implementation: str = "numpy",
+        unless: Sequence[Above | None] = (),
     ) -> None:
         """Adds a step on the host.
 
         Args:
             updates: whether it reads the outputs before it writes them.
             seen: how buffers are seen that have no plain layout, or not as they lie.
+            unless: as of a `HostStep`; where one can't be told, it always runs.
 
         Raises:
             Unfit: a blocked layout.
@@ -114,6 +116,7 @@ class Emitter:
             count,
             implementation=implementation,
             updates=tuple(range(count, len(both))) if updates else (),
+            unless=() if None in unless else tuple(one for one in unless if one is not None),
         )
         self.steps.append(step)
 

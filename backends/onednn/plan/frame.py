@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from ctypes import c_void_p
 from functools import partial
 from time import perf_counter
-from typing import Protocol
+from typing import Protocol, cast
 
 import numpy as np
 
 from ....graph.runtime import profiling
 from ....graph.runtime.arrays import Array, address
 from ....graph.runtime.cached import cached
-from ..library.batch import Batch, Execution, Pointing, batch
+from ..library.batch import Above, Batch, Execution, Look, Pointing, batch
 from ..library.enumerators import Arg
 from ..library.memory import MemoryDesc
 from ..library.primitive import NativeEngine, Primitive
@@ -133,16 +133,23 @@ class Frame:
         self._alone = plan.alone
         self._pointing: Batch | None = None
         runs: list[Callable[[], int | None]] = []
-        executions: list[Execution] = []
-        for call in (*self._calls, None):
+        executions: list[Execution | Look] = []
+        for step, call in (*zip(plan.steps, self._calls, strict=True), (None, None)):
             if isinstance(call, Execution):
                 executions.append(call)
+                continue
+            look = None if call is None else self._look(cast("HostStep", step), call, first=not runs)
+            if look is not None:
+                executions.append(look)
                 continue
             first = not runs and bool(self._moving)
             together = self._batch(executions, self._moving if first else ()) if executions or first else None
             if together is None:
                 self._alone = self._alone and not executions
-                runs += [partial(self._executed, one) for one in executions]
+                runs += [
+                    one.otherwise if isinstance(one, Look) else partial(self._executed, one)
+                    for one in executions
+                ]
             else:
                 self._pointing = together if first else self._pointing
                 runs.append(together)
@@ -151,7 +158,27 @@ class Frame:
                 runs.append(call)
         return runs
 
-    def _batch(self, executions: Sequence[Execution], pointings: Sequence[Pointing]) -> Batch | None:
+    def _look(self, step: HostStep, call: Callable[[], None], *, first: bool) -> Look | None:
+        """What tells a batch whether a step on the host has something to do; None where nothing can.
+
+        Args:
+            first: whether the batch is the one that points at the arguments that move.
+        """
+        moving = {one.argument for one in self._moving} if first else set[int]()
+        conditions: list[Above] = []
+        for one in step.unless:
+            buffer = step.arguments[one.argument][1]
+            argument = buffer.root.argument
+            if argument is None:
+                place = self.place(buffer, ())
+            elif argument in moving:
+                place = buffer.place
+            else:  # it may lie elsewhere at the next call
+                return None
+            conditions.append(Above(place, one.count, one.stride, one.bound, argument))
+        return Look(tuple(conditions), call) if conditions else None
+
+    def _batch(self, executions: Sequence[Execution | Look], pointings: Sequence[Pointing]) -> Batch | None:
         plan = self._plan
         if not plan.engine.machine_code:
             return None

@@ -12,6 +12,7 @@ import numpy as np
 from ....graph.model.logical_tensor import LogicalTensor
 from ....graph.runtime.arrays import Array, address, numpy_type
 from ....graph.runtime.profiling import EventKind
+from ....ops.data_types import DataType
 from ....ops.records import frozen
 from ..library.enumerators import Arg
 from ..library.memory import MemoryDesc
@@ -122,6 +123,44 @@ class HostArray:
         return np.ndarray(self.shape, self.dtype, memory, strides=self.strides)
 
 
+@frozen
+class Above:
+    """Whether some elements of an argument, in f32, are all larger than a bound; NaN is not.
+
+    Attributes:
+        argument: its number.
+        count: how many, one at least. stride: bytes from one to the next, from the first element on.
+    """
+
+    argument: int
+    count: int
+    stride: int
+    bound: float
+
+    @classmethod
+    def of(cls, argument: int, buffer: Buffer, bound: float, axis: int | None = None) -> Above | None:
+        """Of all elements, or of the first ones along an axis, where these lie at one distance and are a few.
+
+        Args:
+            argument: the buffer's number.
+        """
+        array = HostArray.of(buffer)
+        flat = None if array is None or buffer.desc.data_type is not DataType.f32 else array.flat
+        if array is None or flat is None:
+            return None
+        length = 1 if axis is None else array.shape[axis]
+        if length == 0 or (axis is not None and length > 1 and array.strides[axis] != flat.strides[0]):
+            return None
+        count = flat.shape[0] // length
+        if not 0 < count <= FEW_LOOKED_AT:
+            return None
+        return cls(argument, count, length * flat.strides[0], bound)
+
+
+FEW_LOOKED_AT = 1 << 12
+"""Elements that are looked at one by one; of more NumPy sees several at a time, and its beginning costs little."""
+
+
 @frozen(eq=False)
 class HostStep:
     """A step that the library has no primitive for, between others that it has.
@@ -139,6 +178,7 @@ class HostStep:
         updates: numbers of the arguments, outputs all, that it reads before it writes them.
         pure: whether it does nothing but write its outputs, and the same for the same inputs.
         meaning: what it makes of its inputs, in full; None where only the code knows. A copy needs no more words.
+        unless: conditions; where there are some, and all hold, it has nothing to do.
     """
 
     role: str
@@ -154,6 +194,7 @@ class HostStep:
     updates: tuple[int, ...] = ()
     pure: bool = True
     meaning: str | None = None
+    unless: tuple[Above, ...] = ()
 
 
 AnyStep = Step | HostStep
