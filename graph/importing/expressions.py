@@ -472,13 +472,29 @@ def unreduced(t: Translation, kind: str, x: Value) -> Value:
 
 
 def matmul(t: Translation, a: Value, b: Value, bias: Value | None = None) -> Value:
-    """A product of matrices. A constant that lies transposed is taken as it lies."""
+    """A product of matrices. A constant that lies transposed is taken as it lies, and what is repeated once.
+
+    Torch repeats the matrix of a `Linear` for each of the batches of what does not lie row after row.
+    """
+    a, b = _not_repeated(t, a, b), _not_repeated(t, b, a)
     more: dict[str, Any] = {}
     if isinstance(a, np.ndarray) and _lies_transposed(a):
         a, more["transpose_a"] = t.renamed(a.T, a), True
     if isinstance(b, np.ndarray) and _lies_transposed(b):
         b, more["transpose_b"] = t.renamed(b.T, b), True
     return t.op("MatMul", a, b, *(() if bias is None else (bias,)), **more)
+
+
+def _not_repeated(t: Translation, x: Value, other: Value) -> Value:
+    """A factor as it was before it was repeated for each of the other one's batches."""
+    found = t.repeated.get(x.id) if isinstance(x, LogicalTensor) else None
+    if found is None or (isinstance(other, LogicalTensor) and other.id in t.repeated):
+        return x
+    rank, whole = len(shape_of(x)), shape_of(other)
+    along = (
+        found.axis < rank - 2 and len(whole) == rank and whole[found.axis] == shape_of(x)[found.axis] != -1
+    )
+    return found.of if along else x
 
 
 def _lies_transposed(array: Array) -> bool:

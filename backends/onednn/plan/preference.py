@@ -68,9 +68,20 @@ def _is_depthwise(features: Features) -> bool:
     return len(weights) == len(features.diff_src.shape) + 1 and weights[1] == weights[2] == 1
 
 
+def _has_long_rows(features: Features) -> bool:
+    """Whether f32 is multiplied by a matrix that lies row after row, each of them long, and many."""
+    weights = features.weights
+    strides = weights.strides
+    if not _is_f32(features) or strides is None or strides[-1] != 1:
+        return False
+    return strides[-2] * weights.itemsize >= LONG_ROW and weights.shape[-2] >= MANY_ROWS
+
+
 SMALL_WINDOW = 3
 LARGE_IMAGE = 56 * 56
 MANY_POSITIONS, MANY_CHANNELS = 16, 2048
+LONG_ROW, MANY_ROWS = 9 << 10, 512
+"""Bytes from one row of a matrix to the next, and how many rows."""
 TABLE = (
     Preference(
         "convolution_forward",
@@ -112,6 +123,15 @@ TABLE = (
         _is_depthwise,
         "4 to 10 times as fast in bf16 on 3 × 3 windows with stride 2 over 96 to 576 channels; half of a step of "
         "MobileNetV2",
+    ),
+    Preference(
+        "matmul",
+        "brg:avx512_core",
+        "gemm:jit",
+        "f32 by a matrix of 512 rows and more that lie 9 KB or farther apart",
+        _has_long_rows,
+        "0.9 to 3.4 times as fast, 1.5 in the mean, on one and two threads of a Xeon (Emerald Rapids): the other reads "
+        "columns of so long rows where they lie, which crowd in the cache",
     ),
 )
 

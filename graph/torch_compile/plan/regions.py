@@ -22,7 +22,7 @@ from ..tensors import DATA_TYPES, as_numpy, is_dense
 from .cells import Cell
 from .draft import Building
 from .handover import ByTorch
-from .nodes import SPATIAL, has_several, read_results
+from .nodes import SPATIAL, has_several, is_view, read_results
 from .refused import Refused
 from .results import check_complete, check_result, in_torchs_type
 from .slots import Slots
@@ -129,7 +129,7 @@ class Regions:
         region = self.draft.region(level)
         if cell.constant is not None:
             return as_numpy(cell.constant.contiguous())
-        if cell.base is not None and cell.node.name not in self.draft.refused:
+        if self._is_made_here(cell) and cell.node.name not in self.draft.refused:
             seen = self._seen(cell, level)
             if seen is not None:
                 return seen
@@ -144,6 +144,24 @@ class Regions:
         )
         region.imports[tensor.id] = source
         return tensor
+
+    def _is_made_here(self, cell: Cell) -> bool:
+        """Whether a region makes it for itself: a view, what is repeated, and weights in another type.
+
+        Another region would make each of the elements that share a place, as those of `expand` do, and weights at each
+        call, which are made once where they are multiplied by.
+        """
+        if cell.base is not None:
+            return True
+        repeated = is_view(cell.node.target) and not is_dense(cell.shape, cell.strides)
+        return repeated or (cell.home is not None and self._is_steady(cell))
+
+    def _is_steady(self, cell: Cell) -> bool:
+        """Whether it is one of the arguments that stay as they are, seen in another way or in another type."""
+        if cell.home is None:
+            return cell.steady
+        copied = str(cell.node.target) == "aten._to_copy.default" or is_view(cell.node.target)
+        return copied and all(self._is_steady(one) for one in self.draft.cells(cell.node))
 
     def _seen(self, cell: Cell, level: int) -> Value | None:
         """A view, as ops of the region on what it is a view of; None where there are none for it."""

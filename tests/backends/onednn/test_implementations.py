@@ -116,6 +116,31 @@ def test_depthwise_windows_run_on_what_is_faster_for_their_type_and_size(dtype, 
         assert any(name.startswith(taken) for name in names(model)), names(model)
 
 
+@each(
+    ("rows", "columns", "turned", "constant", "taken"),
+    [
+        (512, 2304, False, False, "gemm:jit"),
+        (512, 2304, False, True, "brg"),  # in a layout of the library's own
+        (512, 2304, True, False, "brg"),
+        (512, 2288, False, False, "brg"),
+        (496, 2304, False, False, "brg"),
+    ],
+)
+def test_products_by_long_rows_run_on_what_reads_these_faster(rows, columns, turned, constant, taken):
+    """And give what NumPy does."""
+    rng = np.random.default_rng(0)
+    x, w = (rng.integers(-3, 4, shape).astype(np.float32) for shape in ((8, rows), (rows, columns)))
+    given = np.ascontiguousarray(w.T) if turned else w
+    graph = og.Graph()
+    weights = graph.constant(given) if constant else graph.input("w", "f32", given.shape)
+    graph.op("MatMul", graph.input("x", "f32", x.shape), weights, transpose_b=turned, name="y")
+    model = graph.compile(tune="off")
+    feeds = {"x": x} if constant else {"x": x, "w": given}
+    np.testing.assert_array_equal(model(feeds)["y"], x @ w)
+    if has_isa("avx512_core"):
+        assert all(name.startswith(taken) for name in names(model)), names(model)
+
+
 def test_tuning_measures_every_implementation_once_and_programs_take_the_fastest(folder, monkeypatch):
     graph = network()
     graph.tune(0.2)
