@@ -363,10 +363,19 @@ def _scaled(
 
 
 def _matrix(low: Lowering, buffer: Buffer, rank: int, turned: bool, argument: int) -> Buffer:
-    """An operand as a matrix with `rank` axes."""
-    shape, strides = list(buffer.desc.shape), list(buffer.desc.strides or ())
-    if not strides:
+    """An operand as a matrix with `rank` axes, copied where neither its rows nor its columns are adjacent elements.
+
+    That is as heads that lie innermost have it, and a product by NumPy takes many times as long as the copy.
+
+    Raises:
+        Unfit: a blocked layout.
+    """
+    if buffer.desc.strides is None:
         raise Unfit("a blocked layout")
+    if min(buffer.desc.strides[-2:]) != 1 and min(buffer.desc.shape[-2:]) > 1:
+        rows = low.layouts.rows(buffer.desc.shape, buffer.desc.data_type)
+        buffer = low.emitter.bring("matrix", buffer, rows)
+    shape, strides = list(buffer.desc.shape), list(buffer.desc.strides or ())
     if len(shape) == 1:
         step = strides[0]
         shape, strides = (
@@ -377,8 +386,6 @@ def _matrix(low: Lowering, buffer: Buffer, rank: int, turned: bool, argument: in
         strides[-1], strides[-2] = strides[-2], strides[-1]
     outer = max((d * s for d, s in zip(shape, strides, strict=True)), default=1)
     missing = rank - len(shape)
-    if min(strides[-2:]) != 1 and min(shape[-2:]) > 1:
-        raise Unfit("a matrix whose elements are not adjacent")
     desc = low.layouts.desc([1] * missing + shape, [outer] * missing + strides, buffer.desc.data_type)
     return low.layouts.look(buffer, desc)
 
