@@ -184,7 +184,11 @@ def torch_compile(machine: Machine) -> Iterator[Ratios]:
     """`torch.compile`."""
     rows = machine.rows(COMPILED, "model", "training f32")
     for column in ("training f32", "training bf16", "inference f32", "inference bf16"):
-        values = {row["model"]: float(row[column].split(" ")[0]) for row in rows if row[column]}
+        values = {
+            row["model"]: float(cell.replace(",", " ").split()[0])  # the compiler's ratio or time may follow
+            for row in rows
+            if (cell := row[column]) and "**" not in cell
+        }
         if values:
             yield Ratios(f"`torch.compile`, {column}", "eager torch", values)
 
