@@ -101,9 +101,9 @@ def early_updates(
 
 
 def _written_over(op: Op) -> Iterator[tuple[int, int]]:
-    """Ids of the outputs that may lie where an input lies, each with that input's."""
+    """Ids of the outputs that may lie where an input lies, row by row as parameters do, each with that input's."""
     places = {port.name: t.id for port, t in zip(op.input_ports, op.inputs, strict=True)}
     for port, tensor in zip(op.output_ports, op.outputs, strict=True):
         over = places.get(op.schema.in_place.get(port.name, ""))
-        if over is not None:
+        if over is not None and tensor.strides is None:
             yield tensor.id, over

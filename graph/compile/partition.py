@@ -15,6 +15,7 @@ from ..model.logical_tensor import (
     LayoutType,
     LogicalTensor,
     as_plain,
+    evolve_tensor,
 )
 from ..model.op import port_names
 from ..runtime.engine import Engine, check_engine, default_engine
@@ -120,7 +121,15 @@ class Partition(Subgraph):
     def compile_in_graph(self, engine: Engine, options: CompileOptions) -> CompiledPartition:
         """For plain arrays on all sides, as they flow through a graph; unknown sizes are those of each execution."""
         self._check_supported()
-        ins = tuple(as_plain(t) if t.layout_type is LayoutType.opaque else t for t in self.input_ports)
+        # What the graph holds lies row by row, however its tensor is described: a parameter is read where it changes.
+        ins = tuple(
+            evolve_tensor(t, strides=None)
+            if t.strides is not None and t.id in self.constants
+            else as_plain(t)
+            if t.layout_type is LayoutType.opaque
+            else t
+            for t in self.input_ports
+        )
         if all(t.is_concrete for t in ins):
             ins = checked_inputs(self, ins)
         outs = checked_outputs(self, [as_plain(t) for t in self.output_ports])

@@ -49,8 +49,11 @@ class _Port:
         self.shape = tensor.dims
         size = itemsize(tensor.data_type)
         self.byte_strides = tuple(s * size for s in self.plain.element_strides)
-        self.constant = None if opaque or constant is None else self.placed(constant)
-        """What the graph holds for it, as compiled."""
+        held = None if opaque else constant
+        # A copy of a parameter, which alone can be written to, would stay what it was.
+        self._moving = held if held is not None and held.flags.writeable and not self.fits(held) else None
+        self.constant = None if held is None or self._moving is not None else self.placed(held)
+        """What the graph holds for it, as compiled; None for a parameter that is copied at each execution."""
 
     @property
     def plain_port(self) -> PlainPort:
@@ -93,8 +96,9 @@ class _Port:
 
     def array_of(self, value: object) -> Array:
         """The checked array behind what the user passed."""
-        if value is None and self.constant is not None:
-            return self.constant
+        held = self.constant if self._moving is None else self._moving
+        if value is None and held is not None:
+            return held
         if self.layout is not None:
             return self._bytes_of(value, self.layout)
         array = plain_array(value, self.what)

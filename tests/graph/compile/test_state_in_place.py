@@ -305,3 +305,25 @@ def test_an_input_that_is_only_assigned_may_not_be_left_out(bound):
     with pytest.raises(og.errors.ArgumentError, match="input 'x' is missing"):
         (model.bind if bound else model)({"y": np.ones(4, np.float32)})
     np.testing.assert_array_equal(graph.parameters["count"], 0)
+
+
+@pytest.mark.parametrize("backend", [None, "numpy"])
+@pytest.mark.parametrize("read", [False, True])
+def test_a_value_that_lies_otherwise_is_not_written_in_place(backend, read):
+    graph = og.Graph()
+    cache, rows = (
+        graph.parameter(np.zeros((4, 3), np.float32), name="cache"),
+        graph.input("rows", "f32", [1, 3]),
+    )
+    number = graph.fresh_id()
+    new = og.LogicalTensor(number, "f32", [4, 3], strides=[1, 4], name="new")
+    at = graph.input("at", "s64", [1, 1])
+    graph.add_op(og.Op(graph.fresh_id(), "HostScatterND", [cache, at, rows], [new], reduction="none"))
+    graph.assign(cache, graph.tensor(number))
+    read_too = graph.tensor(number) if read else rows
+    graph.output(graph.op("ReduceSum", read_too, axes=[0], keep_dims=False), name="sum")
+    model = graph.compile(backend=backend)
+    row = np.array([[1, 2, 3]], np.float32)
+    np.testing.assert_array_equal(model(rows=row, at=[[2]])["sum"], row[0])
+    np.testing.assert_array_equal(graph.parameters["cache"], [[0] * 3, [0] * 3, [1, 2, 3], [0] * 3])
+    np.testing.assert_array_equal(model(rows=row, at=[[0]])["sum"], (1 + read) * row[0])

@@ -403,3 +403,50 @@ def test_what_is_written_may_be_what_others_hold(way: str) -> None:
     np.testing.assert_array_equal(found["c"], content[0])
     np.testing.assert_array_equal(found["half"], content[0][1::2])
     np.testing.assert_array_equal(found["square"], [[0, 2], [1, 3]])
+
+
+def _described(graph: og.Graph, values: Array) -> og.LogicalTensor:
+    """A parameter that is described column by column, and lies row by row as all do."""
+    strides = [1, len(values)]
+    tensor = og.LogicalTensor(
+        graph.fresh_id(), "f32", values.shape, strides=strides, property_type="variable", name="w"
+    )
+    return graph.add_parameter(tensor, values)
+
+
+@pytest.mark.parametrize("backend", [None, "numpy"])
+@pytest.mark.parametrize("assigned", [False, True])
+def test_a_parameter_described_with_strides_is_read_as_it_is_now(backend: str | None, assigned: bool) -> None:
+    first = np.arange(6, dtype=np.float32).reshape(2, 3)
+    graph = og.Graph()
+    w = _described(graph, first)
+    y = graph.add(graph.input("x", "f32", [2, 3]), w)
+    graph.output(y, name="y")
+    if assigned:
+        graph.assign(w, y)
+    model, ones = graph.compile(backend=backend), np.ones((2, 3), np.float32)
+    np.testing.assert_array_equal(model(x=ones)["y"], first + 1)
+    np.testing.assert_array_equal(model(x=ones)["y"], first + (2 if assigned else 1))
+    graph.set_parameters({"w": 10 * first})
+    np.testing.assert_array_equal(model(x=ones)["y"], 10 * first + 1)
+    bound = model.bind({"x": ones})
+    graph.set_parameters({"w": -first})
+    np.testing.assert_array_equal(bound()["y"], 1 - first)
+
+
+def test_a_partition_compiled_for_strides_reads_a_parameter_as_it_is_now() -> None:
+    first = np.arange(6, dtype=np.float32).reshape(2, 3)
+    graph = og.Graph()
+    w = graph.parameter(first, name="w")
+    graph.add(graph.input("x", "f32", [2, 3]), w)
+    graph.finalize()
+    (partition,) = graph.get_partitions()
+    x, w = sorted(partition.input_ports, key=lambda one: one.id == w.id)
+    turned = og.LogicalTensor(w.id, "f32", w.dims, strides=[1, 2], property_type="variable", name="w")
+    compiled = partition.compile([x, turned])
+    given = {t.id: None if t.id == w.id else np.ones((2, 3), np.float32) for t in compiled.inputs}
+    np.testing.assert_array_equal(compiled.execute(None, [*given.values()])[0], first + 1)
+    graph.set_parameters({"w": -first})
+    np.testing.assert_array_equal(compiled.execute(None, [*given.values()])[0], 1 - first)
+    with pytest.raises(og.ArgumentError, match="must lie as compiled to be bound"):
+        compiled.bind([*given.values()])
