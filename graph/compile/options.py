@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any, TypedDict
 
+import numpy as np
 from attrs import field, fields_dict
 
 from ...ops.data_types import parse_enum
@@ -44,6 +45,32 @@ def _policy(value: Policy | str) -> Policy:
 
 def _tune(value: Tune | str | None) -> Tune:
     return Tune.off if value is None else parse_enum(Tune, value, "tune")
+
+
+def _verify(value: bool) -> bool:
+    if not isinstance(value, bool | np.bool_):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ArgumentTypeError(f"verify must be True or False, got {format_value(value)}")
+    return bool(value)  # files and problems have no numbers of NumPy's
+
+
+def _scratch_limit(value: int | None) -> int | None:
+    if value is None:
+        return None
+    limit = integer(value)
+    if limit is None:
+        raise ArgumentTypeError(f"scratch_limit must be a number of bytes or None, got {format_value(value)}")
+    if limit < 0:
+        raise ArgumentError(f"scratch_limit must be at least 0 bytes, got {limit}")
+    return limit
+
+
+def _kept_shapes(value: int) -> int:
+    kept = integer(value)
+    if kept is None:
+        raise ArgumentTypeError(f"kept_shapes must be a number of sets of shapes, got {format_value(value)}")
+    if kept < 1:
+        raise ArgumentError(f"kept_shapes must be 1 or more, got {kept}")
+    return kept
 
 
 def _choices(value: Choices | None) -> Choices:
@@ -84,14 +111,14 @@ class CompileOptions:
 
     policy: Policy = field(default=Policy.fusion, converter=_policy)
     backend: str | None = None
-    verify: bool = False
+    verify: bool = field(default=False, converter=_verify)
     tune: Tune = field(default=Tune.off, converter=_tune)
     tune_seconds: float = 0.5
     strategy: str | None = None
-    scratch_limit: int | None = None
+    scratch_limit: int | None = field(default=None, converter=_scratch_limit)
     threads: int | None = field(default=None, converter=checked_threads)
     choices: Choices = field(factory=Choices, converter=_choices, eq=False, repr=False)
-    kept_shapes: int = 16
+    kept_shapes: int = field(default=16, converter=_kept_shapes)
     shared: SharedConstants = field(init=False, factory=SharedConstants, eq=False, repr=False)
 
     def again(self) -> dict[str, Any]:
@@ -109,21 +136,6 @@ class CompileOptions:
             raise ArgumentTypeError(
                 f"strategy must be a name that explain() shows or None, got {format_value(self.strategy)}"
             )
-        if self.scratch_limit is not None:
-            limit = integer(self.scratch_limit)
-            if limit is None:
-                raise ArgumentTypeError(
-                    f"scratch_limit must be a number of bytes or None, got {format_value(self.scratch_limit)}"
-                )
-            if limit < 0:
-                raise ArgumentError(f"scratch_limit must be at least 0 bytes, got {limit}")
-        kept = integer(self.kept_shapes)
-        if kept is None:
-            raise ArgumentTypeError(
-                f"kept_shapes must be a number of sets of shapes, got {format_value(self.kept_shapes)}"
-            )
-        if kept < 1:
-            raise ArgumentError(f"kept_shapes must be 1 or more, got {kept}")
 
 
 def compiled_again(kept: int) -> str:

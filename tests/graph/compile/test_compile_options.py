@@ -54,6 +54,11 @@ def test_options_are_checked_alike(graph, compiled):
         ({"tune_seconds": 0}, og.ArgumentError),
         ({"strategy": 3}, og.ArgumentTypeError),
         ({"scratch_limit": 1.5}, og.ArgumentTypeError),
+        ({"scratch_limit": -1}, og.ArgumentError),
+        ({"kept_shapes": 0}, og.ArgumentError),
+        ({"kept_shapes": True}, og.ArgumentTypeError),
+        ({"verify": "no"}, og.ArgumentTypeError),
+        ({"verify": 1}, og.ArgumentTypeError),
         ({"threads": 0}, og.ArgumentError),
         ({"choices": "x"}, og.ArgumentTypeError),
     ):
@@ -76,3 +81,15 @@ def test_a_kernel_that_is_trusted_is_verified_on_request_alone(onednn, graph):
     for given, verified in (({}, False), ({"verify": False}, False), ({"verify": True}, True)):
         (told,) = graph.compile(backend="onednn", **given).explain().values()
         assert told.verified is verified
+
+
+@pytest.mark.parametrize(
+    "given", [{"scratch_limit": np.int64(2**20)}, {"kept_shapes": np.int32(4)}, {"verify": np.bool_(True)}]
+)
+def test_numbers_of_numpy_are_options_of_what_is_verified_and_saved(onednn, graph, given, tmp_path):
+    model = graph.compile(**{"verify": True, **given})
+    assert model.explain().only.verified
+    model.save_compiled(tmp_path / "m.ogc")
+    loaded = og.Graph.load_compiled(tmp_path / "m.ogc")
+    np.testing.assert_array_equal(loaded(np.full((2, 3), -1, np.float32)).only, 0)
+    assert all(getattr(loaded.options, name) == value for name, value in given.items())
