@@ -16,7 +16,7 @@ from ...graph.runtime.memory import PlannedMemory
 from ...graph.runtime.shared_constants import MadeConstant
 from ...ops.records import frozen
 from .library import fork
-from .plan.arena import GUARDS
+from .plan.arena import Guards
 from .plan.constants import ConstantPlan, PreparedConstants
 from .plan.frame import Frame
 from .plan.plan import Plan
@@ -96,8 +96,9 @@ class PlanExecutable:
     def run_tapped(self, inputs: Sequence[Array], outputs: Sequence[Array], visit: Visit) -> bool:
         """See `Tapped`."""
         arrays = (*inputs, *outputs)
-        with GUARDS.on():
-            frame = Frame(self.plan)
+        guards = Guards()  # of its own: frames that other threads make meanwhile stay without
+        guards.switch_on()
+        frame = Frame(self.plan, guards.arena(self.plan.scratch_bytes))
         ways = [TapWay.of(tap, self.plan.engine) for tap in self.taps]
         behind: dict[int, list[TapWay]] = {}
         for way in ways:

@@ -198,7 +198,8 @@ class ConstantPlan:
         places = [0 if one is None else one.place for one in found]
         for number, one in memory.items():
             places[number] = aligned(address(one))
-        plan.run([*addresses, *places])
+        # Temporaries may be as large as all weights of a layer, and only what may change is made again.
+        plan.run([*addresses, *places], keep=self.version is not None)
         made = list(found)
         for number in missing:
             recipe, key = self._made_by[number], keys[number]

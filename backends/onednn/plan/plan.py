@@ -141,13 +141,15 @@ class Plan:
         if len(self._frames) < KEPT_FRAMES:
             self._frames.append(frame)
 
-    def run(self, addresses: Sequence[int], settled: Settled | None = None) -> None:
+    def run(self, addresses: Sequence[int], settled: Settled | None = None, *, keep: bool = True) -> None:
         """Executes on buffers at these addresses, one per argument. Thread-safe.
 
         Args:
             settled: see `Frame.point`.
+            keep: whether it will be executed again, so that its memory stays.
         """
         frame = self.take()
         frame.point(addresses, settled)
         frame.run()
-        self.give(frame)  # one that Ctrl-C has left half-way may point anywhere, and does not come back
+        if keep:
+            self.give(frame)  # one that Ctrl-C has left half-way may point anywhere, and does not come back

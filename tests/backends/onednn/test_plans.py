@@ -8,9 +8,11 @@ import numpy as np
 import onednn_graph as og
 import pytest
 from compile_requests import request_of
+from onednn_graph.backends.onednn import executable as executables
 from onednn_graph.backends.onednn.library.loading import load
 from onednn_graph.backends.onednn.lowering import blocks
 from onednn_graph.backends.onednn.plan.arena import GUARDS
+from onednn_graph.backends.onednn.plan.frame import Frame
 from onednn_graph.graph.compile import verification
 from strategies import has_isa
 
@@ -90,7 +92,7 @@ def test_a_constant_is_prepared_again_for_another_array_only(onednn, build, monk
     assert explanation.prepared
     ran = []
     run = Plan.run
-    monkeypatch.setattr(Plan, "run", lambda self, *given: (ran.append(self), run(self, *given)))
+    monkeypatch.setattr(Plan, "run", lambda self, *given, **how: (ran.append(self), run(self, *given, **how)))
     arrays = {t.name: integers(*t.shape, seed=i) for i, t in enumerate(graph.inputs)}
     for factor in (1, 1, 2, 2, 3):
         arrays["w"] = integers(*arrays["w"].shape, seed=9) * factor if factor > 1 else arrays["w"]
@@ -115,6 +117,39 @@ def test_constants_are_prepared_from_addresses_alone(onednn, build):
     assert prepared is not None
     executable.run_at([*places, out.ctypes.data], prepared)
     np.testing.assert_array_equal(out, on_numpy(graph, arrays)[y])
+
+
+@pytest.mark.parametrize("kind", ["constant", "parameter"])
+def test_memory_in_which_constants_were_prepared_is_given_back(onednn, kind):
+    """What is between a constant and what is made of it, here in f32, is needed again where it may change alone."""
+    graph = og.Graph()
+    weights = getattr(graph, kind)(integers(256, 128).astype(np.int8))
+    real = graph.op("DynamicDequantize", weights, graph.constant(np.ones(1, np.float32)))
+    graph.output(graph.matmul(graph.input("x", "f32", [4, 256]), real), name="y")
+    model, arrays = graph.compile(), {"x": integers(4, 256)}
+    np.testing.assert_array_equal(model(arrays)["y"], on_numpy(graph, arrays)["y"])
+    prepared = model._stages[0].executable.prepared
+    if not prepared.plan.scratch_bytes:
+        pytest.skip("this CPU's kernels take weights as they lie")
+    assert prepared.plan.is_ready is (kind == "parameter")
+
+
+def test_a_look_at_a_plan_leaves_other_plans_without_guards(onednn, monkeypatch):
+    """Others that are made meanwhile, in another thread say, would keep theirs, and be slow for ever."""
+    graph, others = og.Graph(), []
+    fused_product(graph, constant=False)
+    (partition,) = graph.compile().partitions
+    compiled = partition.compile()
+
+    def made(*args):
+        others.append(GUARDS.arena(8))
+        return Frame(*args)
+
+    monkeypatch.setattr(executables, "Frame", made)
+    arrays = [integers(*t.dims) for t in compiled.inputs]
+    (out,) = (np.empty(t.dims, np.float32) for t in compiled.outputs)
+    assert compiled.executable.run_tapped(arrays, [out], lambda tensor, array, writable: None)
+    assert [one.zone for one in others] == [0]
 
 
 def test_prepared_constants_that_are_read_through_views(onednn):
