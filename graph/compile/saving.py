@@ -118,7 +118,7 @@ class _Content:
     def __init__(self) -> None:
         self.arrays: dict[str, Array] = {}
         self.checksums: dict[str, str] = {}
-        self._names: dict[tuple[int, int, str, tuple[int, ...], bool], str] = {}
+        self._names: dict[tuple[int, int, str, tuple[int, ...]], str] = {}
         self._places: dict[int, str] = {}
 
     def text(self, name: str, text: str) -> str:
@@ -138,8 +138,11 @@ class _Content:
 
     def _entry(self, tensor: LogicalTensor, array: Array) -> dict[str, object]:
         """Adds an array, once for all graphs that hold it."""
-        short = tensor.data_type in HALF_BYTES  # which a byte for each, in the same memory, is not
-        facts = address(array), array.nbytes, array.dtype.name, array.shape, short
+        short = (
+            tensor.data_type in HALF_BYTES
+        )  # which a byte for each, or the other sign, in this memory is not
+        kind = tensor.data_type.value if short else array.dtype.name
+        facts = address(array), array.nbytes, kind, array.shape
         name = self._names.setdefault(facts, f"constant{len(self._names)}")
         if name not in self.arrays:
             self.arrays[name] = packed(array) if short else array

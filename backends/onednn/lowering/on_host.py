@@ -11,6 +11,7 @@ from ....graph.compile.backend import BACKENDS
 from ....graph.model.logical_tensor import LogicalTensor, as_plain, row_major
 from ....graph.model.op import Op
 from ....graph.runtime.arrays import Array, numpy_type
+from ....ops.schema import CUSTOM
 from ..plan.steps import Buffer, HostArray, HostStep
 from .lowering import Lowering
 from .tensors import host_array, unknown_to_library
@@ -36,7 +37,8 @@ def on_host(low: Lowering, op: Op) -> None:
             len(inputs),
             is_op=True,
             pure=op.schema.pure,
-            meaning=f"{op.kind} {sorted(op.attributes.items())}",
+            # What a user's op makes is another thing where its kernel is another one.
+            meaning=None if op.schema.family == CUSTOM else f"{op.kind} {sorted(op.attributes.items())}",
         )
     )
     low.notes.done.add(op.id)

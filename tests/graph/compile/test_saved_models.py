@@ -460,3 +460,40 @@ def test_changed_bytes_never_crash(tmp_path, seed):
     told = processes.printed(MUTANTS, str(saved(tmp_path)), str(seed), "200")
     assert sum(told.values()) == 200
     assert {"ran", "GraphFileError"} <= set(told)
+
+
+def test_what_an_op_of_the_users_makes_of_constants_is_in_no_file(tmp_path, onednn):
+    """The op may be another one where the file is read."""
+    schema = og.extend.OpSchema(
+        kind="Scale",
+        summary="Scales.",
+        formula="y = f · x",
+        source="a test",
+        inputs=[og.extend.Port("src", "T")],
+        outputs=[og.extend.Port("dst", "T")],
+        attributes=[],
+        types={"T": (og.DataType.f32,)},
+        infer_shapes=og.extend.shape_of_first_input,
+        pure=True,
+    )
+    graph, ones = og.Graph(), np.ones((4, 64), np.float32)
+
+    def run(make, factor):
+        def kernel(op, inputs, outputs):
+            outputs[0][...] = inputs[0] * factor
+
+        og.extend.register_op(schema, kernel)
+        try:
+            model = make()
+            np.testing.assert_array_equal(model(ones)["y"], 64 * factor)
+            model.save_compiled(tmp_path / "m.ogc")
+        finally:
+            og.extend.unregister_op("Scale")
+
+    def compiled():
+        weights = graph.op("Scale", graph.constant(np.ones((64, 64), np.float32)))
+        graph.output(graph.matmul(graph.input("x", "f32", [4, 64]), weights), name="y")
+        return graph.compile()
+
+    run(compiled, 2)
+    run(lambda: og.Graph.load_compiled(tmp_path / "m.ogc"), 3)

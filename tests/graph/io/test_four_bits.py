@@ -219,3 +219,18 @@ def test_a_compiled_file_has_both_where_one_memory_is_both(tmp_path, first):
     graph.compile().save_compiled(tmp_path / "m")
     made = og.Graph.load_compiled(tmp_path / "m")(np.zeros((4, 4), np.float32))["y"]
     np.testing.assert_array_equal(made, content * np.float32(3))
+
+
+@pytest.mark.parametrize("first", ["u4", "s4"])
+def test_a_compiled_file_has_both_where_one_memory_is_with_a_sign_and_without(tmp_path, first):
+    content, graph = np.arange(16, dtype=np.uint8).reshape(4, 4), og.Graph()
+    types = {"u4": ml_dtypes.uint4, "s4": ml_dtypes.int4}
+    held = {
+        name: graph.constant(content.view(types[name])) for name in sorted(types, key=lambda n: n != first)
+    }
+    ones = graph.constant(np.ones(1, np.float32))
+    real = [graph.op("DynamicDequantize", held[name], ones) for name in types]
+    graph.output(graph.op("Add", graph.input("x", "f32", [4, 4]), graph.op("Subtract", *real)), name="y")
+    graph.compile().save_compiled(tmp_path / "m")
+    made = og.Graph.load_compiled(tmp_path / "m")(np.zeros((4, 4), np.float32))["y"]
+    np.testing.assert_array_equal(made, np.where(content > 7, np.float32(16), np.float32(0)))
