@@ -60,6 +60,8 @@ def load_compiled(
         graphs = {_shapes(one["shapes"]): _graph(file, told, one) for one in told.program["graphs"]}
         _share_parameters(graphs.values(), told.program["graphs"])
         ports = None if told.program["ports"] is None else _ports(told.program["ports"])
+        if ports is None and len(graphs) != 1:
+            raise ValueError(f"it has {len(graphs)} graphs for one")
     except OneDNNGraphError:
         raise
     except _DAMAGED as error:

@@ -415,6 +415,12 @@ def test_files_that_are_none_are_one_error(tmp_path):
         og.Graph.load_compiled(other)
 
 
+def test_a_file_without_a_graph_is_damaged(tmp_path):
+    saving.save(tmp_path / "m.ogc", [], None, og.default_engine(), og.CompileOptions())
+    with pytest.raises(og.GraphFileError, match="is damaged .it has 0 graphs for one.; save it again"):
+        og.Graph.load_compiled(tmp_path / "m.ogc")
+
+
 def test_a_file_can_be_replaced_while_it_is_in_use(tmp_path):
     path = saved(tmp_path)
     loaded = og.Graph.load_compiled(path)
