@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
@@ -19,6 +20,8 @@ V = TypeVar("V")
 
 MOST_LEFT = 10_000
 """Keys of values that have left that are remembered."""
+PATIENCE = 1.0
+"""Seconds after which who waits for a value looks whether it is still being made."""
 
 
 class _Build(Generic[V]):
@@ -35,6 +38,20 @@ class _Build(Generic[V]):
         self.done = Event()
         self.process = os.getpid()
         self.thread = get_ident()
+
+    @property
+    def is_mine(self) -> bool:
+        """Whether the calling thread makes it."""
+        return self.thread == get_ident()
+
+    def goes_on(self) -> bool:
+        """Whether the thread is at it: Ctrl-C may have come before it began, or at the end, where nobody heeds it."""
+        frame = sys._current_frames().get(self.thread)  # pyright: ignore[reportPrivateUsage] -- its name, and documented
+        while frame is not None:
+            if frame.f_code.co_name == "_made" and frame.f_locals.get("build") is self:
+                return True
+            frame = frame.f_back
+        return False
 
 
 class BoundedCache(Generic[K, V]):
@@ -65,20 +82,26 @@ class BoundedCache(Generic[K, V]):
             ResourceError: `make` asks for the key that it is to make.
         """
         while True:
+            build: _Build[V] | None
             with self._lock:
                 if key in self._values:
                     self._values.move_to_end(key)
                     return self._values[key]
                 build = self._builds.get(key)
-                # A fork leaves the child without the thread that was at it.
-                mine = build is None or build.process != os.getpid()
+                # A fork leaves the child without the thread that was at it, and Ctrl-C may have come before it began.
+                mine = (
+                    build is None or build.process != os.getpid() or (build.is_mine and not build.goes_on())
+                )
                 if build is None or mine:
                     build = self._builds[key] = _Build()
             if mine:
                 return self._made(key, build, make)
-            if build.thread == get_ident():
+            if build.is_mine:
                 raise ResourceError("a value that is kept was asked for by what makes it")
-            build.done.wait()
+            while not build.done.wait(PATIENCE):
+                if not build.goes_on():
+                    self._forget(key, build)
+                    break
             if build.made:
                 return build.made[0]
 
@@ -100,6 +123,12 @@ class BoundedCache(Generic[K, V]):
                     if self._again is not None and len(self._left) < MOST_LEFT:
                         self._left.add(hash(left))
             build.done.set()
+
+    def _forget(self, key: K, build: _Build[V]) -> None:
+        """Has the next one that asks make the value."""
+        with self._lock:
+            if self._builds.get(key) is build:
+                del self._builds[key]
 
     def _say(self, key: K) -> None:
         """Says, once, that a value is made again."""

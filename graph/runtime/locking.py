@@ -3,37 +3,35 @@
 from __future__ import annotations
 
 import os
-from threading import Condition, RLock, get_ident
+from _thread import RLock
+from threading import Condition, get_ident
 from weakref import WeakSet
 
 
-class Lock:
+class Lock(RLock):  # pyright: ignore[reportGeneralTypeIssues] -- it is final in typeshed alone
     """A re-entrant lock for short sections.
 
     A fork leaves the child without the threads that hold locks, so that nobody would ever release them: in the child
     every such lock is made anew. What it guards must bear that a section was left half-way.
+
+    It is entered and left by no code of Python's, in which Ctrl-C could come between the lock and its section: the lock
+    would be held for ever.
     """
 
     def __init__(self) -> None:
-        self._lock = RLock()
+        super().__init__()
         _locks.add(self)
 
     def renew(self) -> None:
         """Makes it free, whoever holds it."""
-        self._lock = RLock()
+        self._at_fork_reinit()  # pyright: ignore -- which typeshed lacks, and `threading` calls on its own locks
 
     def is_free(self) -> bool:
         """Whether this thread could enter at once."""
-        free = self._lock.acquire(blocking=False)
+        free = self.acquire(blocking=False)
         if free:
-            self._lock.release()
+            self.release()
         return free
-
-    def __enter__(self) -> None:
-        self._lock.acquire()
-
-    def __exit__(self, *exc: object) -> None:
-        self._lock.release()
 
 
 class ForeignLocks:

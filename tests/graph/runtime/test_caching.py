@@ -8,10 +8,12 @@ import threading
 
 import numpy as np
 import onednn_graph as og
+import processes
 import pytest
 from onednn_graph.graph.compile import specialisations
 from onednn_graph.graph.compile.specialisations import Specialisation
 from onednn_graph.graph.functions import eager
+from onednn_graph.graph.runtime import caching
 from onednn_graph.graph.runtime.caching import BoundedCache
 from strategies import BACKENDS
 
@@ -140,6 +142,69 @@ def test_a_failing_build_is_its_callers_and_the_next_one_tries_again():
     with pytest.raises(KeyboardInterrupt):
         cache.get("b", lambda: (_ for _ in ()).throw(KeyboardInterrupt))
     assert cache.get("b", lambda: 8) == 8
+
+
+INTERRUPTED = """
+import json, signal, sys, time
+import numpy as np
+from concurrent.futures import ThreadPoolExecutor
+from onednn_graph.graph.runtime.caching import BoundedCache
+from onednn_graph.graph.runtime.locking import Lock
+
+def interrupt(number, frame):
+    raise KeyboardInterrupt
+
+signal.signal(signal.SIGALRM, interrupt)
+rng, others, end = np.random.default_rng(0), ThreadPoolExecutor(1), time.monotonic() + 1.5
+told = {"interrupts": 0, "held": 0, "stuck": 0}
+while time.monotonic() < end:
+    lock, cache = Lock(), BoundedCache(4)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, rng.uniform(20e-6, 200e-6))
+        while True:
+            for number in range(1000):
+                if told["interrupts"] % 2:
+                    cache.get(number % 9, lambda: number)
+                else:
+                    with lock:
+                        pass
+    except KeyboardInterrupt:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        told["interrupts"] += 1
+    told["held"] += not (others.submit(lock.is_free).result() and others.submit(cache._lock.is_free).result())
+    left = list(cache._builds)
+    if left:  # of this thread, and of another one
+        told["stuck"] += 1
+        assert cache.get(left[0], lambda: "own") is not None
+print(json.dumps(told))
+"""
+
+
+def test_what_ctrl_c_has_cut_off_keeps_nobody_waiting():
+    told = processes.printed(INTERRUPTED)
+    assert told["interrupts"] > 100
+    assert told["held"] == 0
+
+
+@pytest.mark.parametrize("made", [False, True])
+@pytest.mark.parametrize("by_another", [False, True])
+def test_a_value_whose_making_was_cut_off_is_made_by_who_asks_next(monkeypatch, by_another, made):
+    """Before it began, or when it was there and nobody had been told."""
+    monkeypatch.setattr(caching, "PATIENCE", 0.01)
+    cache = BoundedCache(2)
+
+    def cut_off(self, key, build, make):
+        build.made += [make()] if made else []
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(BoundedCache, "_made", cut_off)
+        with pytest.raises(KeyboardInterrupt):
+            cache.get("a", lambda: 1)
+    asked = [lambda: cache.get("a", lambda: 1)] * 3
+    assert (in_threads(*asked) if by_another else [asked[0]()]) == [1, 1, 1][: 3 if by_another else 1]
+    assert not cache._builds
+    assert cache.get("a", lambda: 1) == 1
 
 
 def test_a_value_that_leaves_while_others_wait_for_it_is_theirs():
