@@ -14,7 +14,7 @@ import numpy as np
 from ...ops.data_types import DataType
 from ...ops.errors import ArgumentError, ArgumentTypeError, DataTypeError, OutOfMemoryError, ShapeError
 from ...ops.values import format_value
-from ..model.logical_tensor import LayoutType, LogicalTensor, as_plain, format_shape
+from ..model.logical_tensor import LayoutType, LogicalTensor, as_plain, format_shape, may_overlap
 from ..model.numpy_types import itemsize
 from ..model.op import Op, PortName, port_names
 from .arrays import SEVEN_BITS, Array, as_array, begins_at_a_line, in_seven_bits, numpy_type, pinned
@@ -49,6 +49,7 @@ class _Port:
         self.shape = tensor.dims
         size = itemsize(tensor.data_type)
         self.byte_strides = tuple(s * size for s in self.plain.element_strides)
+        self._repeats = self.plain.strides is not None and may_overlap(self.shape, self.plain.strides)
         held = None if opaque else constant
         # A copy of a parameter, which alone can be written to, would stay what it was.
         self._moving = held if held is not None and held.flags.writeable and not self.fits(held) else None
@@ -87,11 +88,20 @@ class _Port:
         )
 
     def placed(self, array: Array) -> Array:
-        """The array where it lies as compiled, a copy where it does not."""
+        """The array where it lies as compiled, a copy where it does not.
+
+        Raises:
+            ArgumentError: elements that share memory there are several numbers.
+        """
         if self.fits(array):
             return array
         staged = self.allocate()
         np.copyto(staged, array)
+        if self._repeats and not ((staged == array) | (array != array)).all():
+            raise ArgumentError(
+                f"{self.what} has strides {list(self.plain.element_strides)}, under which elements share memory, and "
+                "must have the same number in all of these, got several; describe it with strides of its own"
+            )
         return staged
 
     def array_of(self, value: object) -> Array:

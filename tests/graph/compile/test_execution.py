@@ -494,3 +494,16 @@ def test_first_executions_of_eight_threads_at_once(backend):
         assert len(results) == 8
         for result in results:
             np.testing.assert_array_equal(result, expected)
+
+
+@pytest.mark.parametrize("backend", [None, "numpy"])
+def test_what_differs_has_no_place_where_elements_share_memory(backend):
+    graph = og.Graph()
+    graph.output(graph.op("Abs", graph.input("x", "f32", [2, 3], strides=[0, 1])), name="y")
+    model, row = graph.compile(backend=backend), np.array([1, 2, np.nan], np.float32)
+    for given in (np.broadcast_to(row, (2, 3)), np.stack([row, row])):
+        np.testing.assert_array_equal(model(x=given)["y"], [row, row])
+    with pytest.raises(
+        og.ArgumentError, match=r"'src'.*has strides \[0, 1\], under which elements share memory"
+    ):
+        model(x=np.arange(6, dtype=np.float32).reshape(2, 3))
