@@ -42,11 +42,19 @@ def returned(program: Any) -> list[Any]:
 
 
 def output_names(program: Any) -> dict[int, str]:
-    """A name for each output that the user gets, by its number."""
+    """A name of its own for each output that the user gets, by its number."""
     pytree = library("torch.utils._pytree", "torch", "from_torch")
     count = len(returned(program))
     structure = pytree.tree_unflatten(list(range(count)), program.call_spec.out_spec)
-    return {number: f"output_{number}" for number in range(count)} | dict(_names(structure, ""))
+    wanted = {number: f"output_{number}" for number in range(count)} | dict(_names(structure, ""))
+    found: dict[str, int] = {}
+    for number, name in wanted.items():  # keys may spell the same, as "a.b" and "b" within "a"
+        free, count = name, 1
+        while free in found:
+            count += 1
+            free = f"{name}.{count}"
+        found[free] = number
+    return {number: name for name, number in found.items()}
 
 
 def needed_nodes(nodes: Sequence[Any]) -> set[Any]:

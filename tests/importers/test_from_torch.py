@@ -717,6 +717,14 @@ def test_names_of_inputs_and_outputs():
     assert two.output_names == ("output_0", "output_1")
 
 
+def test_outputs_whose_keys_spell_the_same_are_all_there():
+    module = Apply(lambda x: {"a.b": x + 1, "a": {"b": x * 2}, 1: x * 3, "1": x * 4})
+    results = og.from_torch(module, (X,)).compile()(X)
+    assert list(results) == ["a.b", "a.b.2", "1", "1.2"]
+    for made, want in zip(results.values(), (X + 1, X * 2, X * 3, X * 4), strict=True):
+        np.testing.assert_array_equal(made, want.numpy())
+
+
 def test_all_that_can_not_be_mapped_is_named_at_once():
     class Unusual(nn.Module):
         def __init__(self):
