@@ -358,9 +358,14 @@ class Translation:
 
 
 def _for_types(kind: str, tensors: Sequence[LogicalTensor]) -> str:
-    """The op, or the one on the host that does the same for types which it does not take."""
+    """The op, or the one on the host that does the same for types which it does not take.
+
+    Sums of s32 are the host's, too: what overflows begins anew in all frameworks, and is the largest number in the set.
+    """
     if kind not in HOSTED:
         return kind
+    if kind in ("Add", "Subtract") and tensors[0].data_type is DataType.s32:
+        return HOSTED[kind]
     schema, _ = REGISTRY.resolve(kind)
     ports = schema.input_ports(len(tensors))
     fits = all(tensor.data_type in schema.types[p.type] for p, tensor in zip(ports, tensors, strict=True))

@@ -163,6 +163,13 @@ def test_a_function_of_several_types(name, values):
     check(Apply(getattr(torch, name)), *values)
 
 
+def test_sums_of_s32_begin_anew_where_they_overflow():
+    ends = torch.tensor([2**31 - 1, -(2**31), 16777217, -5] * 8, dtype=torch.int32)
+    bytes_ = torch.tensor([1, 255, 7, 0] * 8, dtype=torch.uint8)
+    sums = Apply(lambda x, y: (x + x, x - x.flip(0), x + 1, x - 1, x + y))
+    check(sums, ends, bytes_, tolerance=0)
+
+
 def test_powers_of_integers_by_fractions():
     check(Apply(lambda x: x**0.5 + 2.0**x), W.abs())
 
