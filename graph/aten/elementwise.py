@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import numpy as np
@@ -30,6 +30,7 @@ from ..importing.expressions import (
     reduce,
     reshape,
     silu,
+    uniform,
     where,
 )
 from ..importing.expressions import (
@@ -41,6 +42,7 @@ from .schema import Translate, cast_if_asked, numpy_type_of
 
 OPS = Entries[Translate]("aten.")
 """Op → its translation, by its name with the overload or without."""
+_FLOAT = np.dtype(np.float32)
 
 
 def _rank_of(value: Operand) -> int:
@@ -59,10 +61,12 @@ def promoted(t: Translation, a: Operand, b: Operand) -> tuple[Operand, Operand]:
         return _raised(t, a, b, second), b
     if second < first:
         return a, _raised(t, b, a, first)
-    if isinstance(a, int | float) or isinstance(b, int | float) or first != 1:
+    if isinstance(a, int | float) or isinstance(b, int | float) or first == 0:
         return a, b
-    # Of two kinds of integers, one without axes adapts to the other.
+    # Of two kinds of integers or of floats, one without axes adapts to the other.
     wide = [dtype_of(x) for x in (a, b) if shape_of(x)] or [dtype_of(a), dtype_of(b)]
+    if first == 2 and len(wide) == 2:
+        return a, b
     dtype = np.promote_types(wide[0], wide[-1])
     return cast(t, a, dtype), cast(t, b, dtype)
 
@@ -90,49 +94,102 @@ def alike(t: Translation, values: Sequence[Value]) -> list[Value]:
     """Values of which one becomes, as of cat and stack, in the one type that torch gives them."""
     most = max(map(_rank_of, values))
     dtypes = [dtype_of(value) for value in values if _rank_of(value) == most]
+    if set(dtypes) == set(HALVES):  # of which NumPy knows no common type
+        dtypes = [_FLOAT]
     common = functools.reduce(np.promote_types, dtypes)
     return [cast(t, value, common) for value in values]
 
 
+def unrounded(function: Callable[..., Value]) -> Callable[..., Value]:
+    """Products and quotients of halves by a tensor without axes, which torch rounds in the result alone."""
+
+    @functools.wraps(function)
+    def made(t: Translation, a: Operand, b: Operand) -> Value:
+        if isinstance(a, int | float) or isinstance(b, int | float) or shape_of(b):
+            return function(t, a, b)
+        own = dtype_of(a)
+        if own not in HALVES or not shape_of(a) or dtype_of(b) == own:
+            return function(t, a, b)
+        return cast(t, function(t, cast(t, a, _FLOAT), cast(t, b, _FLOAT)), own)
+
+    return made
+
+
 # --- element by element ----------------------------------------------------------------------------------
 
-SAME = {
-    "relu": "ReLU",
+SAME = {"abs": "Abs", "mish": "Mish", "hardswish": "HardSwish"}
+"""Ops of one input that are called something else at most."""
+OF_FRACTIONS = {
     "sigmoid": "Sigmoid",
     "tanh": "Tanh",
     "exp": "Exp",
     "log": "Log",
     "sqrt": "Sqrt",
-    "abs": "Abs",
     "reciprocal": "Reciprocal",
-    "round.default": "Round",
-    "square": "Square",
-    "mish": "Mish",
-    "hardswish": "HardSwish",
 }
-"""Ops of one input that are called something else at most."""
+"""The same, which make floating-point numbers of integers and truths."""
 BINARY = {"maximum": "Maximum", "minimum": "Minimum"}
+MOST_FACTORS = 8
+"""Factors of a power of integers."""
 
 
 def _same(t: Translation, x: Value, *_: object, kind: str) -> Value:
     return t.op(kind, x)
 
 
+def of_fractions(t: Translation, x: Value, *_: object, kind: str) -> Value:
+    """A function of floating-point numbers, in which integers and truths become such."""
+    return t.op(kind, _as_fractions(t, x))
+
+
+def _as_fractions(t: Translation, x: Value) -> Value:
+    return cast(t, x, _FLOAT) if _rank_of(x) < 2 else x
+
+
+def rounded(t: Translation, x: Value, *_: object, kind: str) -> Value:
+    """A whole number near each; whole ones stay as they are."""
+    return t.op(kind, x) if _rank_of(x) == 2 else x
+
+
 def _binary(t: Translation, a: Value, b: Operand, *_: object, kind: str) -> Value:
-    return binary(t, kind, *promoted(t, a, b))
+    first, second = promoted(t, a, b)
+    if _rank_of(first) == 0:
+        kind = {"Maximum": "HostOr", "Minimum": "HostAnd"}[kind]
+    return binary(t, kind, first, second)
 
 
 OPS.add({name: partial(_same, kind=kind) for name, kind in SAME.items()})
+OPS.add({name: partial(of_fractions, kind=kind) for name, kind in OF_FRACTIONS.items()})
 OPS.add({name: partial(_binary, kind=kind) for name, kind in BINARY.items()})
-OPS.add({"neg": negative, "silu": silu, "linear": linear})
+OPS.add({"silu": silu, "linear": linear, "round.default": partial(rounded, kind="Round")})
+
+
+@OPS.enter("neg")
+def _negative(t: Translation, x: Value) -> Value:
+    return binary(t, "Subtract", 0, x) if dtype_of(x) == np.uint8 else negative(t, x)
+
+
+@OPS.enter("relu")
+def _relu(t: Translation, x: Value) -> Value:
+    return clamped(t, x, 0.0, None)
+
+
+@OPS.enter("square")
+def _square(t: Translation, x: Value) -> Value:
+    return t.op("Square", x) if _rank_of(x) == 2 else _power(t, x, 2)
 
 
 @OPS.enter("pow.Tensor_Scalar", "pow.Tensor_Tensor", "pow.Scalar")
 def _power(t: Translation, x: Operand, exponent: Operand) -> Value:
-    return power(t, *promoted(t, x, exponent))
+    first, second = promoted(t, x, exponent)
+    number, alone = uniform(second), isinstance(second, int) or np.ndim(second) == 0
+    if _rank_of(first) == 1 and not isinstance(first, int) and alone and number in range(2, MOST_FACTORS + 1):
+        return functools.reduce(partial(binary, t, "Multiply"), [first] * int(number))
+    return power(t, first, second)
 
 
 @OPS.enter("mul")
+@unrounded
 def multiply(t: Translation, a: Value, b: Operand) -> Value:
     """A product; of truths, whether both hold."""
     first, second = promoted(t, a, b)
@@ -143,8 +200,10 @@ def multiply(t: Translation, a: Value, b: Operand) -> Value:
 
 @OPS.enter("add")
 def add(t: Translation, a: Value, b: Operand, alpha: float = 1) -> Value:
-    """A sum, with a factor for the second operand."""
+    """A sum, with a factor for the second operand; of truths, whether one holds."""
     first, second = promoted(t, a, b)
+    if _rank_of(first) == _rank_of(second) == 0 and alpha == 1:
+        return t.op("HostOr", *operands(t, first, second))
     return binary(t, "Add", first, _scaled(t, second, alpha, first))
 
 
@@ -170,6 +229,7 @@ def _scaled(t: Translation, x: Operand, factor: float, other: Operand) -> Operan
 
 
 @OPS.enter("div.Tensor", "div.Scalar", "true_divide")
+@unrounded
 def divided(t: Translation, a: Value, b: Operand) -> Value:
     """A quotient; of integers it is in f32."""
     return binary(t, "Divide", *promoted_fractions(t, a, b))
@@ -177,7 +237,7 @@ def divided(t: Translation, a: Value, b: Operand) -> Value:
 
 @OPS.enter("rsqrt")
 def _rsqrt(t: Translation, x: Value) -> Value:
-    return t.op("Reciprocal", t.op("Sqrt", x))
+    return t.op("Reciprocal", t.op("Sqrt", _as_fractions(t, x)))
 
 
 @OPS.enter("gelu")
@@ -190,6 +250,8 @@ def clamp(t: Translation, x: Value, low: float | None = None, high: float | None
     """Numbers between bounds that are numbers."""
     if low is not None and high is not None and low > high:
         raise Unmapped(f"its bounds are {low} and {high}; the first must not be above the second")
+    if isinstance(low, float) or isinstance(high, float):
+        x = _as_fractions(t, x)
     return clamped(t, x, low, high)
 
 
@@ -247,7 +309,7 @@ _LOGARITHMS = {"log2": 1 / math.log(2), "log10": 1 / math.log(10)}
 
 
 def _logarithm(t: Translation, x: Value, *, factor: float) -> Value:
-    return binary(t, "Multiply", t.op("Log", x), factor)
+    return binary(t, "Multiply", t.op("Log", _as_fractions(t, x)), factor)
 
 
 OPS.add({name: partial(_logarithm, factor=factor) for name, factor in _LOGARITHMS.items()})
@@ -255,7 +317,7 @@ OPS.add({name: partial(_logarithm, factor=factor) for name, factor in _LOGARITHM
 
 @OPS.enter("exp2")
 def _exp2(t: Translation, x: Value) -> Value:
-    return power(t, 2.0, x)
+    return power(t, 2.0, _as_fractions(t, x))
 
 
 @OPS.enter("softplus")

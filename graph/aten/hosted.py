@@ -11,8 +11,8 @@ from ...ops.attributes import S64_MAX, S64_MIN
 from ..importing.expressions import FLOATS, Operand, cast, cut, operands
 from ..importing.hosted import TRUTH, any_of, compared, cumulative, extreme, gathered, indexed, logical
 from ..importing.tables import Entries
-from ..importing.translation import Translation, Value, dtype_of
-from .elementwise import divided, promoted, promoted_fractions
+from ..importing.translation import Translation, Value, dtype_of, shape_of, sizes
+from .elementwise import divided, of_fractions, promoted, promoted_fractions, rounded
 from .schema import Translate, cast_if_asked
 
 OPS = Entries[Translate]("aten.")
@@ -28,22 +28,17 @@ COMPARISONS = {
     "le": "LessEqual",
 }
 LOGICAL = {"and": "And", "or": "Or", "xor": "Xor"}
-FUNCTIONS = {
-    "bitwise_not": "HostNot",
-    **{
-        name: f"Host{name.capitalize()}"
-        for name in ("acos", "acosh", "asin", "asinh", "atan", "atanh", "cosh")
-    },
-    **{name: f"Host{name.capitalize()}" for name in ("expm1", "log1p", "sinh", "tan", "trunc")},
-    "ceil": "HostCeil",
-    "cos": "HostCos",
-    "erf": "HostErf",
-    "floor": "HostFloor",
-    "isinf": "HostIsInf",
-    "isnan": "HostIsNaN",
-    "sign": "HostSign",
-    "sin": "HostSin",
+OF_FRACTIONS = {
+    name: f"Host{name.capitalize()}"
+    for name in (
+        *("acos", "acosh", "asin", "asinh", "atan", "atanh", "cos", "cosh", "erf", "expm1"),
+        *("log1p", "sin", "sinh", "tan"),
+    )
 }
+"""Functions that make floating-point numbers of integers and truths."""
+ROUNDINGS = {"ceil": "HostCeil", "floor": "HostFloor", "trunc": "HostTrunc"}
+TESTS = {"isinf": "HostIsInf", "isnan": "HostIsNaN"}
+"""Of what integers never are."""
 
 
 def _compared(t: Translation, a: Value, b: Operand, *, kind: str) -> Value:
@@ -58,8 +53,18 @@ def _truths(t: Translation, a: Value, b: Value, *, kind: str) -> Value:
     return logical(t, kind, cast(t, a, TRUTH), cast(t, b, TRUTH))
 
 
-def _function(t: Translation, x: Value, *, kind: str) -> Value:
-    return t.op(kind, x)
+def _tested(t: Translation, x: Value, *, kind: str) -> Value:
+    return t.op(kind, x) if dtype_of(x) in FLOATS else np.zeros(sizes(x), np.bool_)
+
+
+@OPS.enter("bitwise_not")
+def _opposite(t: Translation, x: Value) -> Value:
+    return t.op("HostNot", x)
+
+
+@OPS.enter("sign")
+def _sign(t: Translation, x: Value) -> Value:
+    return x if dtype_of(x) == TRUTH else t.op("HostSign", x)
 
 
 for _name, _kind in COMPARISONS.items():
@@ -69,7 +74,9 @@ for _name, _kind in LOGICAL.items():
         OPS.add({f"bitwise_{_name}.{_overload}": partial(_bits, kind=_kind)})
         OPS.add({f"__{_name}__.{_overload}": partial(_bits, kind=_kind)})
     OPS.add({f"logical_{_name}": partial(_truths, kind=_kind)})
-OPS.add({name: partial(_function, kind=kind) for name, kind in FUNCTIONS.items()})
+OPS.add({name: partial(of_fractions, kind=kind) for name, kind in OF_FRACTIONS.items()})
+OPS.add({name: partial(rounded, kind=kind) for name, kind in ROUNDINGS.items()})
+OPS.add({name: partial(_tested, kind=kind) for name, kind in TESTS.items()})
 
 
 @OPS.enter("logical_not")
@@ -80,7 +87,8 @@ def _logical_not(t: Translation, x: Value) -> Value:
 def _any_of(
     t: Translation, x: Value, axes: int | Sequence[int] | None = None, keep: bool = False, *, every: bool
 ) -> Value:
-    return any_of(t, x, [axes] if isinstance(axes, int) else axes or [], keep, every=every)
+    found = any_of(t, x, [axes] if isinstance(axes, int) else axes or [], keep, every=every)
+    return cast(t, found, dtype_of(x)) if dtype_of(x) == np.uint8 else found  # as torch has it of these alone
 
 
 for _name, _every in (("any", False), ("all", True)):
@@ -91,7 +99,8 @@ for _name, _every in (("any", False), ("all", True)):
 @OPS.enter("cumsum")
 def _cumsum(t: Translation, x: Value, axis: int, dtype: object = None) -> Value:
     wide = dtype is None and dtype_of(x) not in FLOATS
-    return cumulative(t, cast(t, x, np.dtype(np.int64)) if wide else cast_if_asked(t, x, dtype), axis)
+    x = cast(t, x, np.dtype(np.int64)) if wide else cast_if_asked(t, x, dtype)
+    return cumulative(t, x, axis) if shape_of(x) else x
 
 
 @OPS.enter("atan2")
@@ -116,7 +125,7 @@ def _gather(t: Translation, x: Value, axis: int, indices: Value, *_: object) -> 
 
 
 def _extreme(t: Translation, x: Value, axis: int | None = None, keep: bool = False, *, kind: str) -> Value:
-    return cast(t, extreme(t, kind, x, axis, keep), np.dtype(np.int64))
+    return cast(t, extreme(t, kind, x, axis if shape_of(x) else None, keep), np.dtype(np.int64))
 
 
 OPS.add({f"arg{word}": partial(_extreme, kind=f"Arg{word.capitalize()}") for word in ("max", "min")})

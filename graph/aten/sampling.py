@@ -49,12 +49,14 @@ def _top_k(
     t: Translation, x: Value, count: int, axis: int = -1, largest: bool = True, in_order: bool = True
 ) -> Sequence[Value]:
     del in_order  # in order always
+    if not shape_of(x):
+        return [reshape(t, one, []) for one in top_k(t, reshape(t, x, [1]), count, 0, largest=largest)]
     return top_k(t, x, count, axis, largest=largest)
 
 
 @OPS.enter("sort.default")
 def _sort(t: Translation, x: Value, axis: int = -1, descending: bool = False) -> Sequence[Value]:
-    return top_k(t, x, sizes(x)[axis], axis, largest=descending)
+    return _top_k(t, x, sizes(x)[axis] if shape_of(x) else 1, axis, descending)
 
 
 @OPS.enter("sort.stable")
@@ -260,8 +262,9 @@ def _extreme_along(
 ) -> Sequence[Value]:
     """The largest or smallest element along an axis, and where it is; NaN is both."""
     if not shape_of(x):
-        raise Unmapped("an extreme along an axis of a tensor without axes")
-    place = extreme(t, "ArgMax" if largest else "ArgMin", x, axis, keep=True)
+        return [reshape(t, one, []) for one in _extreme_along(t, reshape(t, x, [1]), 0, largest=largest)]
+    numbers = cast(t, x, np.dtype(np.uint8)) if dtype_of(x) == TRUTH else x
+    place = extreme(t, "ArgMax" if largest else "ArgMin", numbers, axis, keep=True)
     made = gathered(t, x, axis, place), place
     shape = [d for a, d in enumerate(shape_of(x)) if a != axis_of(x, axis)]
     return made if keep else [reshape(t, one, shape) for one in made]

@@ -10,6 +10,7 @@ import numpy as np
 
 from ..importing.expressions import (
     FLOATS,
+    HALVES,
     axis_of,
     binary,
     cast,
@@ -27,7 +28,7 @@ from ..importing.expressions import (
     transpose,
     unsqueeze,
 )
-from ..importing.hosted import bordered
+from ..importing.hosted import TRUTH, any_of, bordered
 from ..importing.tables import Entries
 from ..importing.translation import Translation, Unmapped, Value, dtype_of, shape_of, sizes
 from .elementwise import alike
@@ -35,6 +36,7 @@ from .schema import Translate, cast_if_asked
 
 OPS = Entries[Translate]("aten.")
 """Op → its translation, by its name with the overload or without."""
+_FLOAT = np.dtype(np.float32)
 
 
 # --- shapes ----------------------------------------------------------------------------------------------
@@ -242,15 +244,17 @@ def _reduce_dims(
     *,
     kind: str,
 ) -> Value:
+    if dtype_of(x) == TRUTH and kind in ("ReduceMax", "ReduceMin"):
+        return any_of(t, x, _axes(axes), keep, every=kind == "ReduceMin")
     return reduce(t, kind, _summand(t, x, dtype, kind), _axes(axes), keep)
 
 
 def _reduce_all(t: Translation, x: Value, dtype: object = None, *, kind: str) -> Value:
-    return reduce(t, kind, _summand(t, x, dtype, kind), [], keep=False)
+    return _reduce_dims(t, x, None, dtype=dtype, kind=kind)
 
 
 def _summand(t: Translation, x: Value, dtype: object, kind: str) -> Value:
-    """What is added up: integers and truths as s64, as torch does."""
+    """What is reduced: integers and truths are added up as s64, as torch does."""
     wide = dtype is None and kind in ("ReduceSum", "ReduceProd") and dtype_of(x) not in FLOATS
     return cast(t, x, np.dtype(np.int64)) if wide else cast_if_asked(t, x, dtype)
 
@@ -285,6 +289,10 @@ def vector_norm(
     """The norm of some order along axes."""
     kinds = {1: "ReduceL1", 2: "ReduceL2"}
     given = cast_if_asked(t, x, dtype)
+    own = dtype_of(given)
+    if own in HALVES and order not in kinds:  # rounded once
+        wide = vector_norm(t, cast(t, given, _FLOAT), order, axes, keep)
+        return cast(t, wide, own)
     if order in kinds:
         return reduce(t, kinds[int(order)], given, _axes(axes), keep)
     size = t.op("Abs", given)
@@ -303,6 +311,9 @@ def _var(
     correction: float | None = None,
     keep: bool = False,
 ) -> Value:
+    own = dtype_of(x)
+    if own in HALVES:  # rounded once
+        return cast(t, _var(t, cast(t, x, _FLOAT), axes, correction, keep), own)
     shape = sizes(x)
     counted = [axis_of(x, axis) for axis in _axes(axes)] or list(range(len(shape)))
     mean = reduce(t, "ReduceMean", x, counted, keep=True)
@@ -330,11 +341,14 @@ def _softmax_core(
 ) -> Value:
     if half_to_float:
         raise Unmapped("a softmax from half precision to f32")
-    return t.op(kind, x, axis=axis_of(x, axis))
+    return _softmax(t, x, axis, kind=kind)
 
 
 def _softmax(t: Translation, x: Value, axis: int, dtype: object = None, *, kind: str = "SoftMax") -> Value:
-    return t.op(kind, cast_if_asked(t, x, dtype), axis=axis_of(x, axis))
+    x = cast_if_asked(t, x, dtype)
+    if not shape_of(x):
+        return reshape(t, t.op(kind, reshape(t, x, [1]), axis=0), [])
+    return t.op(kind, x, axis=axis_of(x, axis))
 
 
 OPS.add({"_log_softmax": partial(_softmax_core, kind="LogSoftmax")})

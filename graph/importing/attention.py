@@ -35,6 +35,8 @@ def attention(
         drop: what is done to the softmax, in training.
     """
     q, dtype = sizes(query), dtype_of(query)
+    if grouped and len(q) > 2 and sizes(key)[-3] != sizes(value)[-3]:  # heads that share them differently
+        key, value = (_for_each(t, one, q[-3]) for one in (key, value))
     masks: list[Value] = []
     if causal:
         t.check_room((q[-2], sizes(key)[-2]), dtype)
@@ -109,6 +111,15 @@ def _shared(t: Translation, query: Value, key: Value, value: Value, *, grouped: 
     return _Shared(
         reshape(t, query, (*q[:-3], q[-3] // heads, heads * q[-2], q[-1])), key, value, heads, q[-2]
     )
+
+
+def _for_each(t: Translation, x: Value, heads: int) -> Value:
+    """Keys or values, the same for as many heads of queries behind each other as share them."""
+    *batch, own, length, width = sizes(x)
+    many = expand(
+        t, reshape(t, x, (*batch, own, 1, length, width)), (*batch, own, heads // own, length, width)
+    )
+    return reshape(t, many, (*batch, heads, length, width))
 
 
 def _unrepeated(t: Translation, x: Value) -> Value | None:

@@ -460,7 +460,7 @@ def ascending_rows(indices: Sequence[int]) -> Iterator[range]:
 def reduce(t: Translation, kind: str, x: Value, axes: Sequence[int], keep: bool) -> Value:
     """A reduction; over all axes if none is given."""
     rank = len(shape_of(x))
-    counted = sorted({axis_of(x, axis) for axis in axes}) if axes else list(range(rank))
+    counted = sorted({axis_of(x, axis) for axis in axes}) if axes and rank else list(range(rank))
     if not counted:
         return unreduced(t, kind, x)
     return t.op(kind, x, axes=counted, keep_dims=keep)

@@ -33,7 +33,12 @@ def logical(t: Translation, kind: str, a: Operand, b: Operand) -> Value:
 
 def any_of(t: Translation, x: Value, axes: Sequence[int], keep: bool, *, every: bool) -> Value:
     """Whether one element, or every one, is true along axes; all axes if none is given."""
+    if not shape_of(x):
+        return cast(t, x, TRUTH)
     counted = sorted({axis_of(x, axis) for axis in axes}) or list(range(len(shape_of(x))))
+    if any(shape_of(x)[axis] == 0 for axis in counted):
+        kept = [1 if axis in counted else d for axis, d in enumerate(sizes(x)) if keep or axis not in counted]
+        return np.full(kept, every)
     bits = cast(t, cast(t, x, TRUTH), np.dtype(np.uint8))
     found = t.op("HostReduceMin" if every else "HostReduceMax", bits, axes=counted, keep_dims=keep)
     return cast(t, found, TRUTH)

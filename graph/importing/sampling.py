@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .expressions import FLOATS, axis_of, binary, cast, reduce, reshape, squeeze, unsqueeze, where
+from .expressions import FLOATS, HALVES, axis_of, binary, cast, reduce, reshape, squeeze, unsqueeze, where
 from .hosted import TRUTH, compared, logical
 from .layers import pooling
 from .translation import Translation, Unmapped, Value, dtype_of, shape_of, sizes
@@ -16,6 +16,9 @@ def top_k(t: Translation, x: Value, count: int, axis: int, *, largest: bool = Tr
     """The largest or smallest elements in order, and where they are."""
     if not shape_of(x):
         raise Unmapped("an order of the elements of a tensor without axes")
+    if dtype_of(x) == TRUTH:
+        values, places = top_k(t, cast(t, x, np.dtype(np.uint8)), count, axis, largest=largest)
+        return cast(t, values, TRUTH), places
     values, places = t.ops("HostTopK", x, axis=axis_of(x, axis), k=count, largest=largest)
     return values, cast(t, places, np.dtype(np.int64))  # which are of the type of x where that is s32
 
@@ -85,10 +88,12 @@ def log_sum_exp(t: Translation, x: Value, axes: Sequence[int], keep: bool) -> Va
     dtype = dtype_of(x)
     if dtype not in FLOATS:
         raise Unmapped(f"logarithms of {dtype}")
+    if dtype in HALVES:  # rounded once
+        return cast(t, log_sum_exp(t, cast(t, x, np.dtype(np.float32)), axes, keep), dtype)
     counted = [axis_of(x, axis) for axis in axes] or list(range(len(shape_of(x))))
     if not counted:
         return x
-    most = float(np.finfo(np.float32 if dtype.kind == "V" else dtype).max)
+    most = float(np.finfo(dtype).max)
     # Rows of one infinity alone: less a finite number, they stay what they are.
     largest = t.op("Clamp", reduce(t, "ReduceMax", x, counted, keep=True), min=-most, max=most)
     total = reduce(t, "ReduceSum", t.op("Exp", binary(t, "Subtract", x, largest)), counted, keep=True)
