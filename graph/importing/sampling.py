@@ -95,8 +95,10 @@ def log_sum_exp(t: Translation, x: Value, axes: Sequence[int], keep: bool) -> Va
         return x
     most = float(np.finfo(dtype).max)
     # Rows of one infinity alone: less a finite number, they stay what they are.
-    largest = t.op("Clamp", reduce(t, "ReduceMax", x, counted, keep=True), min=-most, max=most)
-    total = reduce(t, "ReduceSum", t.op("Exp", binary(t, "Subtract", x, largest)), counted, keep=True)
+    largest = reduce(t, "ReduceMax", x, counted, keep=True)
+    finite = t.op("Clamp", largest, min=-most, max=most)
+    total = reduce(t, "ReduceSum", t.op("Exp", binary(t, "Subtract", x, finite)), counted, keep=True)
+    # Kernels of exponentials and bounds hide NaN, which the largest element is where one of them is.
     result = binary(t, "Add", t.op("Log", total), largest)
     return result if keep else squeeze(t, result, counted)
 

@@ -93,6 +93,12 @@ def test_statistics_of_halves_are_rounded_once(dtype):
         np.testing.assert_allclose(made, exact, rtol=2 * torch.finfo(dtype).eps, err_msg=name)
 
 
+def test_the_logarithm_of_a_sum_with_nan_and_infinities():
+    x = torch.tensor([[np.nan, 1], [-np.inf, -np.inf], [np.inf, 1], [-np.inf, 2], [np.nan, np.inf]])
+    made = og.from_torch(Apply(lambda x: x.logsumexp(1)), (x,)).compile()(x).only
+    np.testing.assert_allclose(made, x.logsumexp(1).numpy(), rtol=1e-6)
+
+
 def test_heads_share_keys_and_values_differently():
     q, k, v = normal(2, 6, 5, 8), normal(2, 2, 7, 8, seed=1), normal(2, 3, 7, 4, seed=2)
     attend = Apply(lambda q, k, v: F.scaled_dot_product_attention(q, k, v, enable_gqa=True))
