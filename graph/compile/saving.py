@@ -138,9 +138,8 @@ class _Content:
 
     def _entry(self, tensor: LogicalTensor, array: Array) -> dict[str, object]:
         """Adds an array, once for all graphs that hold it."""
-        short = (
-            tensor.data_type in HALF_BYTES
-        )  # which a byte for each, or the other sign, in this memory is not
+        # Two to a byte, which a byte for each in the same memory is not, nor the other sign.
+        short = tensor.data_type in HALF_BYTES
         kind = tensor.data_type.value if short else array.dtype.name
         facts = address(array), array.nbytes, kind, array.shape
         name = self._names.setdefault(facts, f"constant{len(self._names)}")
