@@ -143,8 +143,11 @@ class CompiledGraph(NoGraph):
         from .saving import save
 
         self.engine.check_open()
-        sources, ports, options = self.sources()
-        save(path, sources, ports, self.engine, options)
+        with (
+            self._lock
+        ):  # calls that assign parameters come before or behind it, or it would have a part of what they do
+            sources, ports, options = self.sources()
+            save(path, sources, ports, self.engine, options)
 
     def sources(self) -> tuple[Sequence[Source], Signature | None, CompileOptions]:
         """What was compiled, for `saving.save`; everything has made of constants what it makes of them."""

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import threading
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onednn_graph as og
 import pytest
+from onednn_graph.graph.compile import saving
 
 ROW = np.array([1, 2, 3], np.float32)
 
@@ -107,6 +110,29 @@ def test_state_of_a_file(tmp_path: Path) -> None:
     again.state["total"] = np.zeros(3, np.float32)
     np.testing.assert_array_equal(again(rows(2))["y"], rows(2) + 4 * ROW)
     np.testing.assert_array_equal(model.state["total"], 4 * ROW)
+
+
+@pytest.mark.parametrize("make", [counting, open_counting])
+def test_a_file_has_the_state_between_two_calls(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make: Callable[[], og.Graph | og.OpenGraph]
+) -> None:
+    """What other threads call meanwhile waits until it is written."""
+    model, path = make().compile(), tmp_path / "model.compiled"
+    model(rows(2))
+    caller, called = threading.Thread(target=model, args=(rows(2),)), []
+
+    def saved_slowly(*args: Any, real: Callable[..., None] = saving.save) -> None:
+        caller.start()
+        caller.join(0.2)
+        called.append(not caller.is_alive())
+        real(*args)
+
+    monkeypatch.setattr(saving, "save", saved_slowly)
+    model.save_compiled(path)
+    caller.join()
+    assert called == [False]
+    np.testing.assert_array_equal(og.Graph.load_compiled(path).state["total"], 4 * ROW)
+    np.testing.assert_array_equal(model.state["total"], 8 * ROW)
 
 
 def test_sizes_of_a_template_share_their_state() -> None:
