@@ -182,9 +182,9 @@ def _square(t: Translation, x: Value) -> Value:
 @OPS.enter("pow.Tensor_Scalar", "pow.Tensor_Tensor", "pow.Scalar")
 def _power(t: Translation, x: Operand, exponent: Operand) -> Value:
     first, second = promoted(t, x, exponent)
-    number, alone = uniform(second), isinstance(second, int) or np.ndim(second) == 0
-    if _rank_of(first) == 1 and not isinstance(first, int) and alone and number in range(2, MOST_FACTORS + 1):
-        return functools.reduce(partial(binary, t, "Multiply"), [first] * int(number))
+    number = None if isinstance(second, np.ndarray) and second.ndim else uniform(second)
+    if not isinstance(first, int | float) and _rank_of(first) == 1 and number in range(2, MOST_FACTORS + 1):
+        return functools.reduce(partial(binary, t, "Multiply"), [first] * int(number or 0))
     return power(t, first, second)
 
 

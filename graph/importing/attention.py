@@ -35,8 +35,9 @@ def attention(
         drop: what is done to the softmax, in training.
     """
     q, dtype = sizes(query), dtype_of(query)
-    if grouped and len(q) > 2 and sizes(key)[-3] != sizes(value)[-3]:  # heads that share them differently
-        key, value = (_for_each(t, one, q[-3]) for one in (key, value))
+    heads, *others = (sizes(one)[-3:-2] for one in (query, key, value))
+    if grouped and others[0] != others[1]:  # heads that share them differently
+        key, value = (_for_each(t, one, *heads) for one in (key, value))
     masks: list[Value] = []
     if causal:
         t.check_room((q[-2], sizes(key)[-2]), dtype)

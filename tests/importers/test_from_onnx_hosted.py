@@ -18,7 +18,8 @@ NEAR = WHOLE[..., :3] % 4 - 1  # all of −1 to 2, and equal ones
 HOSTED = {
     "add": ("Add", [WHOLE, OTHER], [], {}, ["HostAdd"]),
     "add-large": ("Add", [ints(2**62, 2**53)], [ints(1, 1)], {}, ["HostAdd"]),
-    "add-s32": ("Add", [WHOLE.astype(np.int32), OTHER.astype(np.int32)], [], {}, ["Add"]),
+    "add-s32": ("Add", [WHOLE.astype(np.int32), OTHER.astype(np.int32)], [], {}, ["HostAdd"]),
+    "add-s32-overflow": ("Add", [np.int32([2**31 - 1, -5])], [np.int32([7, -(2**31)])], {}, ["HostAdd"]),
     "sub": ("Sub", [WHOLE, OTHER], [], {}, ["HostSubtract"]),
     "mul": ("Mul", [WHOLE, OTHER], [], {}, ["HostMultiply"]),
     "mul-s32": ("Mul", [WHOLE.astype(np.int32), OTHER.astype(np.int32)], [], {}, ["HostMultiply"]),
