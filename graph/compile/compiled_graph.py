@@ -74,7 +74,6 @@ class CompiledGraph(NoGraph):
         self._held = held.arrays
         self._assigned = {held.parameters[number]: value for number, value in held.assigned.items()}
         self._changing = {number: held.parameters[number] for number in held.assigned}
-        self._lock = Lock()
         self._stages = [p.compile_in_graph(self.engine, options) for p in program]
         returned = {t.id for t in self.outputs}
         for stage in self._stages:
@@ -116,6 +115,7 @@ class CompiledGraph(NoGraph):
         self.input_names = signature.input_names
         self.output_names = signature.output_names
         self._signature = signature
+        self._lock = Lock()
         self._ports = {t.id: t for t in self.inputs}
 
     def __reduce__(self) -> tuple[Callable[..., CompiledGraph], tuple[object, ...]]:
@@ -143,9 +143,8 @@ class CompiledGraph(NoGraph):
         from .saving import save
 
         self.engine.check_open()
-        with (
-            self._lock
-        ):  # calls that assign parameters come before or behind it, or it would have a part of what they do
+        # Calls that assign parameters come before or behind it, or it would have a part of what they do.
+        with self._lock:
             sources, ports, options = self.sources()
             save(path, sources, ports, self.engine, options)
 

@@ -12,7 +12,6 @@ from ..model.logical_tensor import LogicalTensor, label
 from ..runtime.arrays import Array
 from ..runtime.caching import BoundedCache
 from ..runtime.engine import Engine, Stream
-from ..runtime.locking import Lock
 from ..runtime.memory import MemoryTimeline
 from .compiled_graph import CompiledGraph
 from .compiled_partition import bytes_of
@@ -61,7 +60,6 @@ class CompiledOpenGraph(CompiledGraph):
             kept_shapes, compiled_again(kept_shapes)
         )
         self._latest = local()
-        self._lock = Lock()
 
     def __call__(
         self,

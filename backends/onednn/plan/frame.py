@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from ctypes import c_void_p
 from functools import partial
 from time import perf_counter
-from typing import Protocol, cast
+from typing import Protocol
 
 import numpy as np
 
@@ -138,10 +138,11 @@ class Frame:
             if isinstance(call, Execution):
                 executions.append(call)
                 continue
-            look = None if call is None else self._look(cast("HostStep", step), call, first=not runs)
-            if look is not None:
-                executions.append(look)
-                continue
+            if isinstance(step, HostStep) and call is not None:
+                look = self._look(step, call, first=not runs)
+                if look is not None:
+                    executions.append(look)
+                    continue
             first = not runs and bool(self._moving)
             together = self._batch(executions, self._moving if first else ()) if executions or first else None
             if together is None:
