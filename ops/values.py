@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Mapping, Set
 from typing import cast
 
-from .errors import SchemaError
+from .errors import ArgumentError, ArgumentTypeError, SchemaError
 
 MAX_SHOWN = 160
 """Characters of a value in a message, which is to stay one readable sentence."""
@@ -63,6 +63,23 @@ def integer(value: object) -> int | None:
         return operator.index(cast("int", value))
     except (TypeError, ValueError, RuntimeError):  # arrays and tensors that hold no single integer
         return None
+
+
+def checked_count(value: object, what: str, of: str, least: int = 1, bound: str = "1 or more") -> int:
+    """A user's number of things, as an int.
+
+    Args:
+        what: it is for. of: things. least: the smallest that it may be. bound: that, in words.
+
+    Raises:
+        ArgumentTypeError: it is no whole number. ArgumentError: it is smaller.
+    """
+    number = integer(value)
+    if number is None:
+        raise ArgumentTypeError(f"{what} must be a number of {of}, got {format_value(value)}")
+    if number < least:
+        raise ArgumentError(f"{what} must be {bound}, got {number}")
+    return number
 
 
 def check_identifier(name: object, what: str, example: str) -> None:

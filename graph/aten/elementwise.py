@@ -10,6 +10,7 @@ import functools
 import math
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import overload
 
 import numpy as np
 
@@ -79,6 +80,10 @@ def _raised(t: Translation, x: Operand, other: Operand, rank: int) -> Operand:
     return cast(t, x, default if isinstance(other, int | float) else dtype_of(other))
 
 
+@overload
+def fractions(t: Translation, x: Value) -> Value: ...
+@overload
+def fractions(t: Translation, x: Operand) -> Operand: ...
 def fractions(t: Translation, x: Operand) -> Operand:
     """An operand of floating-point numbers: integers and truths become torch's default."""
     return _raised(t, x, 1.0, 2) if _rank_of(x) < 2 else x
@@ -139,11 +144,7 @@ def _same(t: Translation, x: Value, *_: object, kind: str) -> Value:
 
 def of_fractions(t: Translation, x: Value, *_: object, kind: str) -> Value:
     """A function of floating-point numbers, in which integers and truths become such."""
-    return t.op(kind, _as_fractions(t, x))
-
-
-def _as_fractions(t: Translation, x: Value) -> Value:
-    return cast(t, x, _FLOAT) if _rank_of(x) < 2 else x
+    return t.op(kind, fractions(t, x))
 
 
 def rounded(t: Translation, x: Value, *_: object, kind: str) -> Value:
@@ -237,7 +238,7 @@ def divided(t: Translation, a: Value, b: Operand) -> Value:
 
 @OPS.enter("rsqrt")
 def _rsqrt(t: Translation, x: Value) -> Value:
-    return t.op("Reciprocal", t.op("Sqrt", _as_fractions(t, x)))
+    return t.op("Reciprocal", t.op("Sqrt", fractions(t, x)))
 
 
 @OPS.enter("gelu")
@@ -251,7 +252,7 @@ def clamp(t: Translation, x: Value, low: float | None = None, high: float | None
     if low is not None and high is not None and low > high:
         raise Unmapped(f"its bounds are {low} and {high}; the first must not be above the second")
     if isinstance(low, float) or isinstance(high, float):
-        x = _as_fractions(t, x)
+        x = fractions(t, x)
     return clamped(t, x, low, high)
 
 
@@ -309,7 +310,7 @@ _LOGARITHMS = {"log2": 1 / math.log(2), "log10": 1 / math.log(10)}
 
 
 def _logarithm(t: Translation, x: Value, *, factor: float) -> Value:
-    return binary(t, "Multiply", t.op("Log", _as_fractions(t, x)), factor)
+    return binary(t, "Multiply", t.op("Log", fractions(t, x)), factor)
 
 
 OPS.add({name: partial(_logarithm, factor=factor) for name, factor in _LOGARITHMS.items()})
@@ -317,7 +318,7 @@ OPS.add({name: partial(_logarithm, factor=factor) for name, factor in _LOGARITHM
 
 @OPS.enter("exp2")
 def _exp2(t: Translation, x: Value) -> Value:
-    return power(t, 2.0, _as_fractions(t, x))
+    return power(t, 2.0, fractions(t, x))
 
 
 @OPS.enter("softplus")

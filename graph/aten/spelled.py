@@ -30,7 +30,7 @@ from ..importing.hosted import any_of, compared, extreme
 from ..importing.sampling import top_k
 from ..importing.tables import Entries
 from ..importing.translation import Translation, Unmapped, Value, dtype_of, shape_of, sizes
-from .elementwise import add_product, promoted, promoted_fractions
+from .elementwise import add_product, fractions, promoted, promoted_fractions
 from .schema import Translate, cast_if_asked
 
 OPS = Entries[Translate]("aten.")
@@ -91,7 +91,7 @@ def _with_sign(t: Translation, x: Value, sign: Operand) -> Value:
 @OPS.enter("angle")
 def _angle(t: Translation, x: Value) -> Value:
     """Of real numbers: a half turn of those below zero."""
-    x = x if dtype_of(x) in FLOATS else cast(t, x, _FLOAT)
+    x = fractions(t, x)
     angle = where(
         t, compared(t, "Less", x, 0.0), np.full((), math.pi, dtype_of(x)), np.zeros((), dtype_of(x))
     )

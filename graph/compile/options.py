@@ -14,7 +14,7 @@ from ...ops.data_types import parse_enum
 from ...ops.errors import ArgumentError, ArgumentTypeError
 from ...ops.keywords import keyword_hint
 from ...ops.records import frozen
-from ...ops.values import format_value, integer
+from ...ops.values import checked_count, format_value
 from ..runtime.shared_constants import SharedConstants
 from ..runtime.threads import checked_threads
 from .trials import Choices
@@ -54,23 +54,15 @@ def _verify(value: bool) -> bool:
 
 
 def _scratch_limit(value: int | None) -> int | None:
-    if value is None:
-        return None
-    limit = integer(value)
-    if limit is None:
-        raise ArgumentTypeError(f"scratch_limit must be a number of bytes or None, got {format_value(value)}")
-    if limit < 0:
-        raise ArgumentError(f"scratch_limit must be at least 0 bytes, got {limit}")
-    return limit
+    return (
+        None
+        if value is None
+        else checked_count(value, "scratch_limit", "bytes or None", 0, "at least 0 bytes")
+    )
 
 
 def _kept_shapes(value: int) -> int:
-    kept = integer(value)
-    if kept is None:
-        raise ArgumentTypeError(f"kept_shapes must be a number of sets of shapes, got {format_value(value)}")
-    if kept < 1:
-        raise ArgumentError(f"kept_shapes must be 1 or more, got {kept}")
-    return kept
+    return checked_count(value, "kept_shapes", "sets of shapes")
 
 
 def _choices(value: Choices | None) -> Choices:

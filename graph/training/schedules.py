@@ -13,7 +13,7 @@ from attrs import field
 
 from ...ops.errors import ArgumentError, ArgumentTypeError
 from ...ops.records import frozen
-from ...ops.values import format_value, integer
+from ...ops.values import checked_count, format_value
 
 Schedule = Callable[[int], float]
 """From the number of steps that are done to the learning rate of the next one."""
@@ -28,12 +28,7 @@ def _rate(value: float, what: str = "lr") -> float:
 
 
 def _steps(value: int, what: str = "steps") -> int:
-    number = integer(value)
-    if number is None:
-        raise ArgumentTypeError(f"{what} must be a number of steps, got {format_value(value)}")
-    if number < 1:
-        raise ArgumentError(f"{what} must be 1 or more, got {number}")
-    return number
+    return checked_count(value, what, "steps")
 
 
 @frozen

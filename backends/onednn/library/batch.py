@@ -243,8 +243,11 @@ class Batch:
         self._pack = Struct(f"{len(self._moving)}Q").pack_into
         self._words = (c_uint64 * (len(self._moving) + 2))(*[0] * len(self._moving), stream, 0)
         start = ctypes.addressof(self._words)
-        words = {number: start + 8 * place for place, number in enumerate(self._moving)}
         streams = start + 8 * len(self._moving)
+        words: dict[int | None, int] = {
+            number: start + 8 * place for place, number in enumerate(self._moving)
+        }
+        words[None] = streams + 8  # where a zero lies
         calls: list[_Call] = []
         if pointings:
             setter = ctypes.cast(lib.c.dnnl_memory_set_data_handle, c_void_p)
@@ -330,20 +333,20 @@ class _Watched:
 
 
 def _executing(
-    executions: Sequence[Execution | Look], threads: int, streams: int, words: Mapping[int, int]
+    executions: Sequence[Execution | Look], threads: int, streams: int, words: Mapping[int | None, int]
 ) -> Iterator[_Call | _Watched]:
     """Calls that execute primitives, and set the threads of each, and looks between them.
 
     Args:
-        streams: where the stream's handle lies, with a zero behind it.
-        words: argument → where its address lies.
+        streams: where the stream's handle lies.
+        words: argument → where its address lies; a zero lies there for none.
     """
     lib = load()
     execute = ctypes.cast(lib.c.dnnl_primitive_execute, c_void_p)
     now = threads
     for one in executions:
         if isinstance(one, Look):
-            yield _Watched(one, cast("int", _above()), {**words, None: streams + 8})
+            yield _Watched(one, cast("int", _above()), words)
             continue
         if one.threads != now:
             yield _Call(lib.runtime.setter, one.threads, streams)

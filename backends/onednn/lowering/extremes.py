@@ -157,7 +157,8 @@ def largest_of_windows(
             kernel(inputs if pooled is result else inputs[:-1], outputs)
 
     reads = inputs if pooled is result else (*inputs, pooled)
-    unless = (Above.of(reads.index(pooled) if pooled in reads else len(reads), pooled, starts[0]),)
+    number = len(reads) - (pooled is not result)  # the last argument, or the last that is read
+    unless = (Above.of(number, pooled, starts[0]),)
     mended(low, "windows of -inf", run, reads, result, unless)
 
 

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import onednn_graph as og
 import pytest
+from batches import way  # noqa: F401 -- a fixture
 from onednn_graph.backends.onednn.library import batch
 from onednn_graph.backends.onednn.library.loading import load
 from onednn_graph.backends.onednn.library.prototypes import ExecArg
@@ -17,15 +18,6 @@ CONV = {"strides": [1, 1], "pads_begin": [1, 1], "pads_end": [1, 1], "dilations"
 
 if og.list_backends()["onednn"] is not None:
     pytest.skip("the oneDNN library is not here", allow_module_level=True)
-
-
-@pytest.fixture(params=["in one call", "one by one"])
-def way(request, monkeypatch):
-    """Both ways; the second as on a machine that gives no executable memory."""
-    if request.param == "one by one":
-        monkeypatch.setattr(batch, "_start", lambda: None)
-    elif batch._start() is None:
-        pytest.skip("this system gives no executable memory")
 
 
 def gradient():
@@ -49,7 +41,8 @@ def gradient():
     return max(made, key=lambda one: len(one.explain().only.implementations))
 
 
-def test_a_plan_of_several_primitives_is_exact(way):
+@pytest.mark.usefixtures("way")
+def test_a_plan_of_several_primitives_is_exact():
     compiled = gradient()
     assert len(compiled.explain().only.implementations) > 2
     random = np.random.default_rng(0)

@@ -3,21 +3,13 @@
 import numpy as np
 import onednn_graph as og
 import pytest
+from batches import way  # noqa: F401 -- a fixture
 from onednn_graph.backends.onednn.library import batch
 from onednn_graph.backends.onednn.library.batch import Above, Look
 from onednn_graph.backends.onednn.plan.frame import Frame
 
 if og.list_backends()["onednn"] is not None:
     pytest.skip("the oneDNN library is not here", allow_module_level=True)
-
-
-@pytest.fixture(params=["in one call", "one by one"])
-def way(request, monkeypatch):
-    """Both ways; the second as on a machine that gives no executable memory."""
-    if request.param == "one by one":
-        monkeypatch.setattr(batch, "_start", lambda: None)
-    elif batch._start() is None:
-        pytest.skip("this system gives no executable memory")
 
 
 LOWEST = np.finfo(np.float32).min

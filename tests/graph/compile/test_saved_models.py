@@ -7,6 +7,7 @@ import os
 import pickle
 import tracemalloc
 
+import bad_inputs
 import numpy as np
 import onednn_graph as og
 import processes
@@ -470,18 +471,7 @@ def test_changed_bytes_never_crash(tmp_path, seed):
 
 def test_what_an_op_of_the_users_makes_of_constants_is_in_no_file(tmp_path, onednn):
     """The op may be another one where the file is read."""
-    schema = og.extend.OpSchema(
-        kind="Scale",
-        summary="Scales.",
-        formula="y = f · x",
-        source="a test",
-        inputs=[og.extend.Port("src", "T")],
-        outputs=[og.extend.Port("dst", "T")],
-        attributes=[],
-        types={"T": (og.DataType.f32,)},
-        infer_shapes=og.extend.shape_of_first_input,
-        pure=True,
-    )
+    schema = bad_inputs.schema(kind="Scale", pure=True)
     graph, ones = og.Graph(), np.ones((4, 64), np.float32)
 
     def run(make, factor):

@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 
+import bad_inputs
 import faulty_backends
 import numpy as np
 import onednn_graph as og
@@ -157,18 +158,7 @@ def test_backends_that_no_module_has_are_verified_here(judge, use, caplog):
 
 
 def test_ops_of_the_user_are_verified_here(judge, use, caplog):
-    schema = og.extend.OpSchema(
-        kind="Halve",
-        summary="Halves.",
-        formula="y = x / 2",
-        source="a test",
-        inputs=[og.extend.Port("src", "T")],
-        outputs=[og.extend.Port("dst", "T")],
-        attributes=[],
-        types={"T": (og.DataType.f32,)},
-        infer_shapes=og.extend.shape_of_first_input,
-        pure=True,
-    )
+    schema = bad_inputs.schema(kind="Halve", pure=True)
 
     def halve(op, inputs, outputs):
         np.multiply(inputs[0], 0.5, outputs[0])
