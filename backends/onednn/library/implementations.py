@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+import re
+
 LANES = 16
 """f32 lanes of AVX-512, to which channels are padded."""
 REFERENCE = "ref"
@@ -13,6 +16,39 @@ def is_reference(implementation: str) -> bool:
     return implementation.startswith(REFERENCE)
 
 
+RENAMED_SETS = {
+    "avx10_1_512": "avx512_core_fp16",
+    "avx10_1_512_amx": "avx512_core_amx",
+    "avx10_1_512_amx_fp16": "avx512_core_amx_fp16",
+}
+"""Instruction sets in names as oneDNN has them since 3.5, and as it had them before."""
+RENAMED = RENAMED_SETS | {
+    "brg_matmul": "brg",
+    "brg_conv_fwd": "brgconv",
+    "brg_conv_bwd": "brg_fwd",
+    "brg_deconv": "brg_conv",
+}
+"""These and kernels, alike."""
+
+
+@functools.cache
+def names_of(implementation: str) -> tuple[str, ...]:
+    """Names by which what was found of an implementation may be kept, to hold for versions that call it otherwise.
+
+    Its own, that with the instruction set as before oneDNN 3.5, and that of 3.2.
+    """
+    renamed = (
+        re.sub(r"[^:+]+", lambda part, known=known: known.get(part[0], part[0]), implementation)
+        for known in (RENAMED_SETS, RENAMED)
+    )
+    return tuple(dict.fromkeys((implementation, *renamed)))
+
+
+def earlier_name(implementation: str) -> str:
+    """What oneDNN 3.2 calls an implementation."""
+    return names_of(implementation)[-1]
+
+
 def is_called(implementation: str, name: str) -> bool:
-    """Whether an implementation has the name, or is of that name for some instruction set."""
-    return implementation == name or implementation.startswith(f"{name}:")
+    """Whether an implementation has the name, here or in oneDNN 3.2, or is of that name for some instruction set."""
+    return any(one == name or one.startswith(f"{name}:") for one in names_of(implementation))

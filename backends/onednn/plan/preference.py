@@ -22,8 +22,7 @@ class Preference:
 
     Attributes:
         function: what makes the primitive, as of a `PrimitiveDesc`.
-        over: names of the library's first implementation, which versions call differently; of any instruction set
-            where a name has none.
+        over: the library's first implementation; of any instruction set where its name has none.
         implementation: the one that is taken instead, alike.
         condition: in words.
         applies: the condition.
@@ -31,7 +30,7 @@ class Preference:
     """
 
     function: str
-    over: tuple[str, ...]
+    over: str
     implementation: str
     condition: str
     applies: Callable[[Features], bool]
@@ -86,7 +85,7 @@ LONG_ROW, MANY_ROWS = 9 << 10, 512
 TABLE = (
     Preference(
         "convolution_forward",
-        ("brdgmm_dw",),
+        "brdgmm_dw",
         "jit_dw",
         "bf16, windows of 3 × 3",
         _has_small_windows_in_bf16,
@@ -94,7 +93,7 @@ TABLE = (
     ),
     Preference(
         "convolution_forward",
-        ("brdgmm_dw",),
+        "brdgmm_dw",
         "jit_int8",
         "windows of 3 × 3 on images of 56 × 56 and more, in 8 bits",
         _makes_large_images_of_integers,
@@ -102,7 +101,7 @@ TABLE = (
     ),
     Preference(
         "convolution_forward",
-        ("brdgmm_dw",),
+        "brdgmm_dw",
         "jit_dw",
         "f32",
         _is_f32,
@@ -110,7 +109,7 @@ TABLE = (
     ),
     Preference(
         "convolution_forward",
-        ("brgconv_1x1:avx2",),
+        "brgconv_1x1:avx2",
         "jit_1x1:avx2",
         "f32 at 16 positions and more, or over 2048 channels, with AVX2",
         _has_positions_in_f32,
@@ -118,7 +117,7 @@ TABLE = (
     ),
     Preference(
         "convolution_backward_data",
-        ("brgconv_strided",),
+        "brgconv_strided",
         "jit_dw",
         "one channel in each group",
         _is_depthwise,
@@ -127,7 +126,7 @@ TABLE = (
     ),
     Preference(
         "matmul",
-        ("brg:avx512_core", "brg_matmul:avx512_core"),
+        "brg:avx512_core",
         "gemm:jit",
         "f32 by a matrix of 512 rows and more that lie 9 KB or farther apart",
         _has_long_rows,
@@ -144,9 +143,7 @@ def preferred(features: Features) -> str | None:
         (
             entry.implementation
             for entry in TABLE
-            if entry.function == function
-            and any(is_called(name, over) for over in entry.over)
-            and entry.applies(features)
+            if entry.function == function and is_called(name, entry.over) and entry.applies(features)
         ),
         None,
     )

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from ....ops.convolution_geometry import ConvolutionGeometry
 from ....ops.data_types import DataType
 from ....ops.records import frozen
-from ..library.implementations import LANES
+from ..library.implementations import LANES, earlier_name
 from ..library.memory import MemoryDesc
 
 NEAR = 4 << 20
@@ -74,7 +74,7 @@ class Work:
 
     Attributes:
         family: a key of AMOUNTS.
-        kind: implementation, data type and layout, by which times differ.
+        kind: implementation as oneDNN 3.2 calls it, data type and layout, by which times differ.
         amounts: as AMOUNTS says.
         traits: as TRAITS says; what else times depend on, without being proportional to it.
     """
@@ -103,7 +103,7 @@ def convolution_work(
     rows = gradient.groups * tiles * gradient.batch * math.prod(gradient.dst_spatial[:-1]) * kernel_rows
     return Work(
         "convolution",
-        f"{implementation} {data_type.value} {_layout_class(layout)} {_window_class(gradient)}",
+        f"{earlier_name(implementation)} {data_type.value} {_layout_class(layout)} {_window_class(gradient)}",
         (
             1.0,
             flops,
@@ -183,7 +183,7 @@ def matmul_work(
     crowded = tuple(float(is_crowded(one)) for one in (first, second, product))
     return Work(
         "matmul",
-        f"{implementation} {data_type.value}",
+        f"{earlier_name(implementation)} {data_type.value}",
         (1.0, flops, *_bytes(first.nbytes + second.nbytes + product.nbytes), batches),
         (float(rows), float(depth), float(columns), batches, *turned, flops, *crowded),
     )

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 from ....ops.records import frozen
+from ..library.implementations import names_of
 from ..library.loading import Version
 from .features import Features
 
@@ -16,7 +17,8 @@ class Rule:
 
     Attributes:
         name: by which its reproducer and the records of sweeps know it; one of its own in its row.
-        implementation: beginning of the library's implementation name, or of the kernel's that it hands copies to.
+        implementation: beginning of the library's implementation name, or of the kernel's that it hands copies to, as
+            that version or an earlier one has it.
         condition: in words.
         applies: the condition.
         seen: what happened.
@@ -42,7 +44,7 @@ class Rule:
 
     def bars(self, features: Features) -> bool:
         """Whether it is about this implementation and its condition holds."""
-        names = features.implementation, features.kernel
+        names = *names_of(features.implementation), *names_of(features.kernel)
         return any(name.startswith(self.implementation) for name in names) and self.applies(features)
 
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import onednn_graph as og
 import pytest
+from onednn_graph.backends.onednn.library.implementations import earlier_name, is_called
 from onednn_graph.backends.onednn.library.primitive import implementations
 from onednn_graph.backends.onednn.plan import measured, preference
 from onednn_graph.backends.onednn.plan.chooser import Chooser
+from onednn_graph.backends.onednn.rules.rule import Rule
 from rows import each
 from strategies import has_isa
 
@@ -67,6 +70,37 @@ def test_every_preference_names_implementations_that_a_fuzzer_has_covered():
         covered = PROVEN[3, 2][entry.function]
         assert any(name.startswith(entry.implementation) for name in covered)
         assert any(name.startswith(entry.over) for name in covered)
+
+
+@each(
+    ("name", "earlier"),
+    [
+        ("brg_matmul:avx512_core", "brg:avx512_core"),
+        ("brg_matmul:avx10_1_512_amx", "brg:avx512_core_amx"),
+        (
+            "brg_conv_bwd:avx10_1_512+brg_conv_fwd:avx10_1_512",
+            "brg_fwd:avx512_core_fp16+brgconv:avx512_core_fp16",
+        ),
+        ("conv:any+jit:avx10_1_512_amx_fp16", "conv:any+jit:avx512_core_amx_fp16"),
+        ("jit_uni_ncsp:conv+brg_conv_fwd:avx2", "jit_uni_ncsp:conv+brgconv:avx2"),
+        ("brgconv_1x1:avx2", "brgconv_1x1:avx2"),
+        ("brg:avx512_core", "brg:avx512_core"),
+    ],
+)
+def test_names_of_later_versions_are_those_of_earlier_ones(name, earlier):
+    """What was measured and found under one name holds under the other."""
+    assert earlier_name(name) == earlier
+    assert is_called(name, earlier)
+    assert is_called(name, name)
+    assert is_called(name, earlier.rpartition(":")[0])
+
+
+def test_rules_hold_for_implementations_that_later_versions_call_otherwise():
+    rule = Rule(
+        name="any", implementation="brgconv:avx512_core_amx", condition="", applies=lambda _: True, seen=""
+    )
+    for name, barred in (("brg_conv_fwd:avx10_1_512_amx", True), ("brg_conv_fwd:avx10_1_512", False)):
+        assert rule.bars(SimpleNamespace(implementation=name, kernel=name)) is barred
 
 
 def test_preferred_implementations_run_and_are_exact():
