@@ -54,11 +54,12 @@ def wrong(got, want, dtype, trial):
 def packed_by(engine, plain, own, name):
     """The reorder between two layouts of weights on an implementation of that name, whether it is barred or not."""
     from onednn_graph.backends.onednn.library.descriptors import Reorder
+    from onednn_graph.backends.onednn.library.implementations import begins
     from onednn_graph.backends.onednn.library.primitive import PrimitiveAttributes, implementations
 
     first = Reorder(src=plain, dst=own, attributes=PrimitiveAttributes(engine.lib)).described(engine)
     offered = () if first is None else implementations(first)
-    return next((desc for desc in offered if desc.implementation.startswith(name)), None)
+    return next((desc for desc in offered if begins(desc.implementation, name)), None)
 
 
 def attempt(engine, desc, trial):

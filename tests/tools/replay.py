@@ -106,7 +106,7 @@ def child(args) -> None:
     from onednn_graph.backends.onednn.library.capabilities import DECOMPRESSION
     from onednn_graph.backends.onednn.library.descriptors import Reorder
     from onednn_graph.backends.onednn.library.enumerators import Query
-    from onednn_graph.backends.onednn.library.implementations import names_of
+    from onednn_graph.backends.onednn.library.implementations import begins
     from onednn_graph.backends.onednn.library.memory import MemoryDesc
     from onednn_graph.backends.onednn.library.primitive import (
         NativeEngine,
@@ -146,10 +146,7 @@ def child(args) -> None:
         first = problem.descriptor.described(engine) if has_any else None
         offered = () if first is None else implementations(first)
         wanted = told.get("implementation", "")
-        desc = next(
-            (one for one in offered if any(name.startswith(wanted) for name in names_of(one.implementation))),
-            None,
-        )
+        desc = next((one for one in offered if begins(one.implementation, wanted)), None)
         if desc is None:
             return {"end": "not offered"}
         told_about = about(Features(problem.descriptor, desc), desc.implementation)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Mapping
 
 LANES = 16
 """f32 lanes of AVX-512, to which channels are padded."""
@@ -32,21 +33,26 @@ RENAMED = RENAMED_SETS | {
 
 
 @functools.cache
-def names_of(implementation: str) -> tuple[str, ...]:
+def names_of(implementation: str) -> tuple[str, str, str]:
     """Names by which what was found of an implementation may be kept, to hold for versions that call it otherwise.
 
     Its own, that with the instruction set as before oneDNN 3.5, and that of 3.2.
     """
-    renamed = (
-        re.sub(r"[^:+]+", lambda part, known=known: known.get(part[0], part[0]), implementation)
-        for known in (RENAMED_SETS, RENAMED)
-    )
-    return tuple(dict.fromkeys((implementation, *renamed)))
+    return implementation, _renamed(implementation, RENAMED_SETS), _renamed(implementation, RENAMED)
+
+
+def _renamed(implementation: str, parts: Mapping[str, str]) -> str:
+    return re.sub(r"[^:+]+", lambda part: parts.get(part[0], part[0]), implementation)
 
 
 def earlier_name(implementation: str) -> str:
     """What oneDNN 3.2 calls an implementation."""
     return names_of(implementation)[-1]
+
+
+def begins(implementation: str, beginning: str) -> bool:
+    """Whether an implementation's name begins so, as its version or an earlier one has it."""
+    return any(name.startswith(beginning) for name in names_of(implementation))
 
 
 def is_called(implementation: str, name: str) -> bool:

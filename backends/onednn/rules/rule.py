@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 from ....ops.records import frozen
-from ..library.implementations import names_of
+from ..library.implementations import begins
 from ..library.loading import Version
 from .features import Features
 
@@ -44,8 +44,8 @@ class Rule:
 
     def bars(self, features: Features) -> bool:
         """Whether it is about this implementation and its condition holds."""
-        names = *names_of(features.implementation), *names_of(features.kernel)
-        return any(name.startswith(self.implementation) for name in names) and self.applies(features)
+        names = features.implementation, features.kernel
+        return any(begins(name, self.implementation) for name in names) and self.applies(features)
 
 
 Table: TypeAlias = Mapping[str, tuple[Rule, ...]]
