@@ -15,7 +15,7 @@ from typing import Any
 from affinity import anywhere
 from attrs import frozen
 
-ROUNDS = 2
+ROUNDS = 4
 """How often each build has its turn: what is slow in one round of the machine's is not in all."""
 Times = dict[tuple[str, str, str], float]
 """Layer, format and type → least seconds."""
