@@ -36,11 +36,15 @@ ALONG: Mapping[str, Callable[[Op], int | None]] = {
         "C"
     ][0],
     "Dequantize": lambda op: _channels(op),
+    "DynamicDequantize": lambda op: _channels(op),
     "GenIndex": lambda op: op.attributes.integer("axis"),
     "Quantize": lambda op: _channels(op),
     "SoftMax": lambda op: op.attributes.integer("axis"),
 }
-"""Kinds whose result depends on a place along one axis at most, and the axis; all others they treat by elements."""
+"""Kinds whose result depends on a place along one axis at most, and the axis; all others they treat by elements.
+
+Scales of groups have an image and a head for each of the elements', or one for all.
+"""
 
 Axes = tuple[int | None, int | None]
 """Where the images and the heads are among a tensor's axes; None where it has no such axis."""

@@ -69,7 +69,7 @@ FUSIONS: tuple[Fusion | Attention | WithBias, ...] = (
     Attention(
         name="attention",
         priority=SINGLE_OP_PRIORITY + 20,
-        before=CASTS,
+        before=CASTS | {"DynamicDequantize"},
         scores=ARITHMETIC | FORWARD_ELTWISE | {"Select", "TypeCast"},
         masks=CASTS | {"GenIndex", "GreaterEqual", "Add", "Subtract"},
         weights=frozenset({"TypeCast", "Dropout", "Multiply", "Quantize", "Dequantize"}),

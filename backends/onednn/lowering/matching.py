@@ -13,6 +13,7 @@ from ....graph.model.topology import Topology
 from ....ops.records import frozen
 from .decompression import may_decompress
 from .links import MOST_LINKS, Link, bias_gradients, swish
+from .tensors import unknown_to_library
 
 COMPRESSED = ("MatMul", "TypeCast")
 """Kinds before which weights in groups may be made real: a product, and a cast before it."""
@@ -98,12 +99,16 @@ def _tail(found: Sequence[Op], anchor: Op, topology: Topology) -> Op:
 def _take_before(
     found: list[Op], op: Op, kinds: frozenset[str], topology: Topology, most: int = MOST_LINKS
 ) -> None:
-    """Adds the ops that make inputs of `op` alone, and those before them, at most so many one after another."""
+    """Adds the ops that make inputs of `op` alone, and those before them, at most so many one after another.
+
+    One that reads what no primitive takes, as numbers of 4 bits or 8-bit floats, stays outside, for it runs elsewhere.
+    """
     for tensor in op.inputs if most else ():
         producer = topology.producer(tensor)
         if producer is None:
             continue
-        taken = producer.kind in kinds or (op.kind in COMPRESSED and may_decompress(producer))
+        known = all(unknown_to_library(source) is None for source in producer.inputs)
+        taken = (producer.kind in kinds and known) or (op.kind in COMPRESSED and may_decompress(producer))
         if not taken or producer in found:
             continue
         if all(reader is op for reader in topology.readers(tensor)):

@@ -14,6 +14,7 @@ from ..library.memory import packed
 from ..plan.steps import Buffer
 from ..plan.unfit import Unfit
 from .decompression import may_decompress
+from .dequantized_groups import dequantized, has_groups
 from .integers import quantized_by_binary, rescaled
 from .links import Link, has_subnormal_scale, one_scale, zero_point_of
 from .lowering import Lowered, Lowering
@@ -72,7 +73,10 @@ def _requantizes(low: Lowering, op: Op) -> bool:
 
 
 def dynamic(low: Lowering, op: Op, links: Sequence[Link]) -> None:
-    """DynamicQuantize and DynamicDequantize with scales per tensor or channel."""
+    """DynamicQuantize and DynamicDequantize: a copy with scales, or binaries where copies have none such."""
+    if has_groups(op):
+        _in_groups(low, op)
+        return
     source, result = low.tensors.plain(op.inputs[0]), op.outputs[0]
     side = Arg.DST if op.kind == "DynamicQuantize" else Arg.SRC
     scales = low.tensors.dense(op.inputs[1], DataType.f32)
@@ -89,6 +93,11 @@ def dynamic(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     target = _target(low, op, source)
     low.emitter.copy_scaled(op.kind.lower(), source, target, {side: (mask, vector)}, points)
     low.tensors.produce(result, target)
+
+
+def _in_groups(low: Lowering, op: Op) -> None:
+    source = low.tensors.without_gaps(op.inputs[0], low.tensors.plain(op.inputs[0]))
+    low.tensors.produce(op.outputs[0], dequantized(low, op, source, _target(low, op, source)))
 
 
 def _target(low: Lowering, op: Op, source: Buffer) -> Buffer:
@@ -112,13 +121,11 @@ def static_why_not(op: Op) -> str | None:
 
 
 def dynamic_why_not(op: Op) -> str | None:
-    """Groups and 4-bit integers, which reorders don't have."""
-    reason = None
-    if op.attributes.string("qtype") == "per_group":
-        reason = "oneDNN's reorders have no scales per group"
-    elif any(t.data_type not in PRIMITIVE_TYPES for t in op.inputs):
-        reason = "oneDNN's reorders are given no 4-bit integers"
-    if reason is None or may_decompress(op):
+    """4-bit integers, which reorders and binaries don't have."""
+    if all(t.data_type in PRIMITIVE_TYPES for t in op.inputs):
+        return None
+    reason = "oneDNN's reorders are given no 4-bit integers"
+    if may_decompress(op):
         return reason
     return f"{reason}, and {loaded_library()} has no product that takes such weights as they are"
 

@@ -37,6 +37,10 @@ OTHERS = (
     {"data_format": "NXC"},
     {"qtype": "per_channel", "scales": [0.25, 0.5, 1.0, 2.0], "zps": [0] * 4, "axis": 1},
     {"qtype": "per_channel", "scales": [0.25, 0.5, 1.0, 2.0], "zps": [0] * 4, "axis": 3},
+    {"qtype": "per_group", "group_shape": [1, 1, 1, 2]},
+    {"qtype": "per_group", "group_shape": [1, 2, 1, 1]},
+    {"qtype": "per_group", "group_shape": [2, 1, 1, 1]},
+    {"qtype": "per_group", "group_shape": [1, 4, 1, 2]},
     {"transpose_a": True},
     {"auto_broadcast": "none"},
 )
@@ -93,7 +97,21 @@ def beside(graph, kind, tensor, attributes):
             tensor = graph.op(cast, tensor, *more, output_type=first, **scales)
         except og.OneDNNGraphError:
             return None
-    shapes = (tensor.dims, tensor.dims[-1:], (1, HEADS, 1, 1), (HEADS, SIZE, SIZE), tensor.dims[-2:], ())
+    group = attributes.get("group_shape", ())
+    groups = (
+        [tuple(d // g for d, g in zip(tensor.dims, group, strict=True))]
+        if len(group) == len(tensor.dims)
+        else []
+    )
+    shapes = (
+        *groups,
+        tensor.dims,
+        tensor.dims[-1:],
+        (1, HEADS, 1, 1),
+        (HEADS, SIZE, SIZE),
+        tensor.dims[-2:],
+        (),
+    )
     for attempt, shape in enumerate(shapes):
         more = [
             graph.input(f"x{attempt}_{number}", F32 if F32 in types[port] else types[port][0], shape)
