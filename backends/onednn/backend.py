@@ -40,6 +40,7 @@ from .lowering.decompression import may_decompress
 from .lowering.finishing import finish, prepared, taps
 from .lowering.fusions import HOSTED, PATTERNS
 from .lowering.lowering import Lowering
+from .lowering.narrowed import narrowed
 from .lowering.unmoved import functions_first
 from .lowering.walk import lower_all
 from .online import MadePlan, OnlineExecutable, PlanProblem
@@ -204,7 +205,7 @@ def _lowered(request: CompileRequest, opaque: Mapping[int, OpaqueLayout], limits
     engine = native_engine(request.engine)
     blocks = in_blocks(request, engine.lib.threads)
     opaque = opaque if blocks is None else NO_LAYOUTS
-    block = functions_first(request if blocks is None else blocks.request)
+    block = functions_first(narrowed(request if blocks is None else blocks.request))
     try:
         low = Lowering(engine, block, opaque, limits)
         lower_all(low, table.LOWERED)
