@@ -21,7 +21,7 @@ from .long_sums import LANES, SHORT, check_length, stages
 from .lowering import Lowered, Lowering
 from .pooling import without_gaps
 from .post_ops import OperandView, PostOps
-from .sums_of_rows import follow, sum_of_rows
+from .sums_of_rows import follow, has_many_short_rows, sum_of_rows, sum_within_rows
 from .views import reshaped_strides
 
 ALGORITHMS: dict[str, tuple[Algorithm, float]] = {
@@ -55,6 +55,11 @@ def reduce(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     if op.kind in SUMS and math.prod(shape[a] for a in axes) > SHORT:
         _long(low, op, src, axes, links)
         return
+    if op.kind in ADDED and has_many_short_rows(src, axes):
+        if links:
+            raise Unfit("the product that sums up short rows takes nothing along")
+        if _by_product(low, op, src, axes):
+            return
     post_ops = PostOps(low, OperandView(output), scales_result=False)
     post_ops.add_links(links)
     attributes = post_ops.attributes()
@@ -89,18 +94,32 @@ def _look_for_extremes(low: Lowering, op: Op, src: Buffer, made: Buffer, axes: s
     if Above.of(0, src, -math.inf) is not None:
         extremes_of_rows(low, op, src, src, made, sorted(axes))
         return
+    extremes_of_rows(low, op, src, _sums_that_tell_of_nan(low, src, made, axes), made, sorted(axes))
+
+
+def _sums_that_tell_of_nan(low: Lowering, src: Buffer, made: Buffer, axes: set[int]) -> Buffer:
+    """Sums in f32, of one element along the axes, as what was made."""
+    if has_many_short_rows(src, axes):
+        total = sum_within_rows(low, src, axes, DataType.f32, mean=False)
+        if total is not None:
+            return total
     total = low.layouts.temporary(made.desc.shape, DataType.f32)
-    attributes = low.chooser.attributes()
-    algorithm = Algorithm.reduction_sum
     desc = low.chooser.describe(
         Reduction(
-            algorithm=algorithm, src=src.desc, dst=total.desc, p=0.0, epsilon=0.0, attributes=attributes
+            algorithm=Algorithm.reduction_sum,
+            src=src.desc,
+            dst=total.desc,
+            p=0.0,
+            epsilon=0.0,
+            attributes=low.chooser.attributes(),
         )
     )
     low.emitter.run("sums that tell of NaN", desc, [(Arg.SRC, src), (Arg.DST, total)])
-    extremes_of_rows(low, op, src, total, made, sorted(axes))
+    return total
 
 
+ADDED = ("ReduceMean", "ReduceSum")
+"""Kinds that a product with ones does."""
 SUMS = ("ReduceL1", "ReduceL2", "ReduceMean", "ReduceSum")
 """Kinds that add up."""
 
@@ -155,8 +174,12 @@ def _long(low: Lowering, op: Op, src: Buffer, axes: set[int], links: Sequence[Li
 
 
 def _by_product(low: Lowering, op: Op, src: Buffer, axes: set[int]) -> bool:
-    """The sum of the rows of a matrix, if it is one; says whether it is."""
-    made = sum_of_rows(low, src, axes, low.tensors.type_of(op.outputs[0]))
+    """The sum of the rows of a matrix, or the sums or means of the numbers within each; says whether it is such."""
+    made, data_type = None, low.tensors.type_of(op.outputs[0])
+    if has_many_short_rows(src, axes):
+        made = sum_within_rows(low, src, axes, data_type, mean=op.kind == "ReduceMean")
+    elif op.kind == "ReduceSum":
+        made = sum_of_rows(low, src, axes, data_type)
     if made is None:
         return False
     output, keep = op.outputs[0], op.attributes.flag("keep_dims")
