@@ -87,10 +87,9 @@ def _binary(
     )
     desc = low.chooser.describe(descriptor)
     first = axes.elements(low, low.emitter.bring("integers", operands[0], target.desc))
-    arguments = [(Arg.SRC, first), (Arg.SRC_1, numbers)]
-    if scales is not None:
-        arguments.append((Arg.ATTR_MULTIPLE_POST_OP_BASE | Arg.SRC_1, scales))
-    low.emitter.run("dequantize groups", desc, [*arguments, (Arg.DST, made)])
+    along = [] if scales is None else [(Arg.ATTR_MULTIPLE_POST_OP_BASE | Arg.SRC_1, scales)]
+    arguments = [(Arg.SRC, first), (Arg.SRC_1, numbers), *along, (Arg.DST, made)]
+    low.emitter.run("dequantize groups", desc, arguments)
 
 
 @frozen
