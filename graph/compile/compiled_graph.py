@@ -17,9 +17,10 @@ from ..runtime import profiling
 from ..runtime.arguments import target_array
 from ..runtime.arrays import Array, numpy_type, pinned
 from ..runtime.engine import Engine, Stream, check_engine, default_engine
-from ..runtime.locking import Lock
 from ..runtime.memory import MemoryTimeline
+from ..runtime.parameter import changing, turns_of
 from ..runtime.tensor import allocate, check_array, plain_array
+from ..runtime.turns import Turn, in_turn
 from .compiled_partition import bytes_of
 from .held import Held
 from .no_graph import NoGraph
@@ -48,7 +49,8 @@ class CompiledGraph(NoGraph):
 
     A pickle or copy is its description, compiled anew, on that process's default engine if it was on this one's.
 
-    Where it assigns parameters, calls come one after another, and nobody may read or write the parameters meanwhile.
+    Where it assigns parameters, calls come one after another, those of other models that assign them among these, and
+    nobody else may read or write the parameters meanwhile.
 
     Attributes:
         engine: where it runs.
@@ -73,6 +75,7 @@ class CompiledGraph(NoGraph):
         self._partitions = tuple(partitions)
         self._held = held.arrays
         self._assigned = {held.parameters[number]: value for number, value in held.assigned.items()}
+        self._turns = turns_of(self._assigned)
         self._changing = {number: held.parameters[number] for number in held.assigned}
         self._stages = [p.compile_in_graph(self.engine, options) for p in program]
         returned = {t.id for t in self.outputs}
@@ -95,9 +98,10 @@ class CompiledGraph(NoGraph):
                 "leave strategy out"
             )
 
-    def take_turns(self, lock: Lock) -> None:
-        """Has its calls come after those of all others with this lock, which assign the same parameters."""
-        self._lock = lock
+    @property
+    def turns(self) -> tuple[Turn, ...]:
+        """What its calls hold, so that they come one after another with all others that assign the same parameters."""
+        return self._turns
 
     def _begin(
         self,
@@ -115,7 +119,7 @@ class CompiledGraph(NoGraph):
         self.input_names = signature.input_names
         self.output_names = signature.output_names
         self._signature = signature
-        self._lock = Lock()
+        self._turns: tuple[Turn, ...] = ()
         self._ports = {t.id: t for t in self.inputs}
 
     def __reduce__(self) -> tuple[Callable[..., CompiledGraph], tuple[object, ...]]:
@@ -143,10 +147,13 @@ class CompiledGraph(NoGraph):
         from .saving import save
 
         self.engine.check_open()
-        # Calls that assign parameters come before or behind it, or it would have a part of what they do.
-        with self._lock:
+
+        def saved() -> None:
             sources, ports, options = self.sources()
             save(path, sources, ports, self.engine, options)
+
+        # Calls that assign parameters come before or behind it, or it would have a part of what they do.
+        in_turn(self.turns, saved)
 
     def sources(self) -> tuple[Sequence[Source], Signature | None, CompileOptions]:
         """What was compiled, for `saving.save`; everything has made of constants what it makes of them."""
@@ -201,12 +208,7 @@ class CompiledGraph(NoGraph):
             self._check_targets(values, targets)
         if not self._assigned:
             return self._run(stream, values, targets)
-        with self._lock:
-            try:
-                return self._run(stream, self._apart(values), targets)
-            finally:
-                for parameter in self._assigned:
-                    parameter.changed()
+        return changing(self._assigned, self._turns, lambda: self._run(stream, self._apart(values), targets))
 
     def _run(self, stream: Stream | None, values: dict[int, Array], targets: Mapping[str, object]) -> Results:
         """A call, with checked arguments."""
@@ -228,9 +230,9 @@ class CompiledGraph(NoGraph):
 
     def _apart(self, values: Mapping[int, Array]) -> dict[int, Array]:
         """The inputs, copied where they are memory of parameters that change in the run."""
-        changing = [parameter.array for parameter in self._assigned]
+        assigned = [parameter.array for parameter in self._assigned]
         return {
-            number: array.copy() if any(np.may_share_memory(array, one) for one in changing) else array
+            number: array.copy() if any(np.may_share_memory(array, one) for one in assigned) else array
             for number, array in values.items()
         }
 
@@ -264,9 +266,9 @@ class CompiledGraph(NoGraph):
         calls: list[Callable[[], object]] = [
             partial(np.copyto, array, self._changing[number].array) for number, array in former.items()
         ]
-        changing = [parameter.array for parameter in self._assigned]
+        assigned = [parameter.array for parameter in self._assigned]
         for number, array in values.items():
-            if any(np.may_share_memory(array, one) for one in changing):
+            if any(np.may_share_memory(array, one) for one in assigned):
                 raise ArgumentError(
                     f"input {label(self._ports[number])!r} must not be memory of a parameter that the graph assigns, "
                     "to be bound; pass a copy"
@@ -318,17 +320,7 @@ class CompiledGraph(NoGraph):
 
         if not self._assigned:
             return Bound(run, results)
-        lock, parameters = self._lock, tuple(self._assigned)
-
-        def run_and_change() -> None:
-            with lock:
-                try:
-                    run()
-                finally:
-                    for parameter in parameters:
-                        parameter.changed()
-
-        return Bound(run_and_change, results)
+        return Bound(partial(changing, tuple(self._assigned), self._turns, run), results)
 
     # --- arrays of a call ---
 

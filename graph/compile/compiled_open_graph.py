@@ -13,6 +13,7 @@ from ..runtime.arrays import Array
 from ..runtime.caching import BoundedCache
 from ..runtime.engine import Engine, Stream
 from ..runtime.memory import MemoryTimeline
+from ..runtime.turns import Turn, in_order
 from .compiled_graph import CompiledGraph
 from .compiled_partition import bytes_of
 from .options import CompileOptions, compiled_again
@@ -111,15 +112,14 @@ class CompiledOpenGraph(CompiledGraph):
     def _for(self, given: Mapping[str, Array]) -> CompiledGraph:
         """What runs for inputs of these sizes."""
         shapes = {name: array.shape for name, array in given.items()}
-        made = self._made.get(tuple(shapes.items()), lambda: self._made_for(shapes))
+        made = self._made.get(tuple(shapes.items()), lambda: self._make(shapes))
         self._latest.made = made
         return made
 
-    def _made_for(self, shapes: Mapping[str, tuple[int, ...]]) -> CompiledGraph:
-        """What runs for inputs of these shapes, not at once with others that may assign the same parameters."""
-        made = self._make(shapes)
-        made.take_turns(self._lock)
-        return made
+    @property
+    def turns(self) -> tuple[Turn, ...]:
+        """See `CompiledGraph.turns`; of all sizes that are kept."""
+        return in_order(turn for made in self._made.values().values() for turn in made.turns)
 
     @property
     def _asked_of(self) -> CompiledGraph | None:

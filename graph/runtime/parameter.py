@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 
 from .arrays import Array, address, aligned_bytes
 from .locking import Lock
+from .turns import Turn, in_order, in_turn
+
+T = TypeVar("T")
+
+_giving = Lock()
 
 
 class Parameter:
@@ -18,12 +23,14 @@ class Parameter:
     Attributes:
         array: dense, row-major, aligned, writable. Whoever writes to it calls `changed` afterwards.
         version: grows with each change, so that what was made of the content can be made again.
+        turn: what calls of models that assign it hold; None before there is such a model, see `turns_of`.
     """
 
     def __init__(self, content: Array, dtype: np.dtype[Any]) -> None:
         own = aligned_bytes(content.size * dtype.itemsize).view(dtype)
         self.array: Array = own.reshape(content.shape)
         self.version = 0
+        self.turn: Turn | None = None
         self._lock = Lock()
         np.copyto(self.array, content)
 
@@ -66,3 +73,31 @@ def write_all(contents: Sequence[tuple[Parameter, Array]]) -> None:
         arrays.append(array.copy() if is_others else array)
     for (parameter, _), array in zip(contents, arrays, strict=True):
         parameter.write(array)
+
+
+def turns_of(parameters: Iterable[Parameter]) -> tuple[Turn, ...]:
+    """What calls that change these hold: one turn for all of them, but for those that had others before.
+
+    So calls of two models that assign a parameter come one after another, whatever else they assign.
+    """
+    with _giving:
+        changed = list(parameters)
+        known = [one.turn for one in changed if one.turn is not None]
+        if len(known) < len(changed):
+            turn = known[0] if known else Turn()
+            for parameter in changed:
+                parameter.turn = turn if parameter.turn is None else parameter.turn
+        return in_order(one.turn for one in changed if one.turn is not None)
+
+
+def changing(parameters: Collection[Parameter], turns: Sequence[Turn], call: Callable[[], T]) -> T:
+    """What a call returns that may write to parameters, in its turn."""
+
+    def called() -> T:
+        try:
+            return call()
+        finally:
+            for parameter in parameters:
+                parameter.changed()
+
+    return in_turn(turns, called)

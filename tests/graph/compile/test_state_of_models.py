@@ -11,6 +11,7 @@ import numpy as np
 import onednn_graph as og
 import pytest
 from onednn_graph.graph.compile import saving
+from onednn_graph.graph.runtime.parameter import Parameter
 
 ROW = np.array([1, 2, 3], np.float32)
 
@@ -165,3 +166,44 @@ def test_who_looks_for_a_graphs_parameters_is_led_to_them(name: str) -> None:
             AttributeError, match=f"no attribute '{name}', which graphs have: model.state has the"
         ):
             getattr(model, name)
+
+
+def adding(names: tuple[str, ...], held: dict[str, Parameter]) -> og.Graph:
+    """Adds its input to each of these parameters."""
+    graph = og.Graph()
+    x = graph.input("x", "f32", [128, 128])
+    for name in names:
+        tensor = og.LogicalTensor(
+            graph.fresh_id(), "f32", [128, 128], property_type="variable", name=f"held {name}"
+        )
+        own = graph.add_parameter(tensor, held[name])
+        graph.assign(own, graph.add(own, x, name=name))
+    return graph
+
+
+@pytest.mark.parametrize("bound", [False, True], ids=["called", "bound"])
+def test_models_that_assign_one_parameter_take_turns(bound: bool) -> None:
+    held = {name: Parameter(np.zeros((128, 128), np.float32), np.dtype(np.float32)) for name in "abcd"}
+    # The last two have turns of their own before the first one needs both, and in another order.
+    whose = [("c", "d"), ("a",), ("b",), ("b", "a"), ("a", "d"), ("d", "a", "b"), ("a",)]
+    models = [adding(names, held).compile() for names in whose]
+    one = np.ones((128, 128), np.float32)
+    calls: list[Callable[[], object]] = [
+        model.bind([one]) if bound else (lambda model=model: model(one)) for model in models
+    ]
+    ready = threading.Barrier(len(calls))
+
+    def work(call: Callable[[], object]) -> None:
+        ready.wait()
+        for _ in range(100):
+            call()
+
+    threads = [threading.Thread(target=work, args=(call,)) for call in calls]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+        assert not thread.is_alive(), "calls wait for each other"
+    for name, parameter in held.items():
+        times = 100 * sum(name in names for names in whose)
+        np.testing.assert_array_equal(parameter.array, np.full((128, 128), times, np.float32))
