@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import count
 from threading import local
-from typing import Any, NoReturn, Unpack
+from typing import Any, NoReturn, Unpack, cast
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from ..compile.options import CompileKeywords, CompileOptions, parse_options
 from ..compile.partition import Partition
 from ..compile.record import Explanations, Placed
 from ..compile.signature import Arrays, Bound, Results, Signature, with_outputs
+from ..compile.targets import check_apart
 from ..compile.whole import compile_graph
 from ..core.editing import reshaped_inputs
 from ..graph import Graph
@@ -26,6 +27,7 @@ from ..model.logical_tensor import LogicalTensor, label
 from ..model.op import Op
 from ..open_graph import OpenGraph
 from ..runtime.arguments import target_array
+from ..runtime.arrays import Array
 from ..runtime.engine import Engine, Stream
 from ..runtime.memory import MemoryTimeline
 from ..runtime.tensor import check_array, plain_array
@@ -158,30 +160,23 @@ class CompiledStages(CompiledGraph):
         arrays, outputs = with_outputs(arrays, outputs)
         targets = self._signature.outputs_of(outputs)
         given = self._by_name(arrays, named)
+        tensors = dict(self._signature.outputs)
+        written = {name: target_array(name, tensors[name], value) for name, value in targets.items()}
+        check_apart(written, (), {}, parts=2)
         trace = Trace()
         made = self._stages_of_model.run(given, trace)
         self._latest.trace = trace
+        values: dict[str, Any] = dict(zip(self.output_names, made, strict=True))
+        for name, array in written.items():
+            _check_target(name, array, values[name])
         results: dict[str, Any] = {}
-        for (name, tensor), value in zip(self._signature.outputs, made, strict=True):
-            if name in targets:
-                array = target_array(name, tensor, targets[name])
-                if not is_array(value):
-                    raise ArgumentError(
-                        f"output {name!r} is no tensor, and can't be written into an array; leave it out"
-                    )
-                if array.shape != np.shape(value) or array.dtype != value.dtype:
-                    raise ArgumentError(
-                        f"output {name!r} has shape {list(np.shape(value))} and type {value.dtype} for these inputs, "
-                        f"got an array of shape {list(array.shape)} and type {array.dtype} for it; leave it out"
-                    )
-                np.copyto(array, value)
-                value = array
-            elif is_array(value):
-                # Of inputs and constants there are only views that can't be written to.
-                view = not (value.flags.writeable and value.flags.c_contiguous)
-                if view or any(is_array(one) and np.may_share_memory(value, one) for one in results.values()):
-                    value = np.array(value, order="C")
-            results[name] = value
+        for name, value in values.items():
+            # A target may be memory of an input, or a result of others' memory.
+            others = [array for other, array in written.items() if other != name]
+            results[name] = _owned(value, [*others, *results.values()], written=name in written)
+        for name, array in written.items():
+            np.copyto(array, results[name])
+            results[name] = array
         return Results(results, self._signature)
 
     def bind(
@@ -279,6 +274,45 @@ class CompiledStages(CompiledGraph):
     def __repr__(self) -> str:
         ins, outs = ", ".join(self.input_names), ", ".join(self.output_names)
         return f"CompiledStages({ins} → {outs})"
+
+
+def _check_target(name: str, array: Array, value: Any) -> None:
+    """Sees to it that a result can be written into an array."""
+    if not is_array(value):
+        raise ArgumentError(f"output {name!r} is no tensor, and can't be written into an array; leave it out")
+    if array.shape != np.shape(value) or array.dtype != value.dtype:
+        raise ArgumentError(
+            f"output {name!r} has shape {list(np.shape(value))} and type {value.dtype} for these inputs, "
+            f"got an array of shape {list(array.shape)} and type {array.dtype} for it; leave it out"
+        )
+
+
+def _owned(value: Any, others: Sequence[Any], *, written: bool) -> Any:
+    """A result with memory that is nobody else's; also what is in a sequence.
+
+    Args:
+        others: what it must not share memory with.
+        written: whether it is only read, to be written elsewhere.
+    """
+    if isinstance(value, list):
+        items = cast("list[Any]", value)
+        return [_owned(one, [*others, *items[:n]], written=written) for n, one in enumerate(items)]
+    if not is_array(value):
+        return value
+    # Of inputs and constants there are only views that can't be written to.
+    view = not written and not (value.flags.writeable and value.flags.c_contiguous)
+    if view or any(is_array(one) and np.may_share_memory(value, one) for one in _flattened(others)):
+        return np.array(value, order="C")
+    return value
+
+
+def _flattened(values: Sequence[Any]) -> Iterator[Any]:
+    """What is there, in sequences too."""
+    for one in values:
+        if isinstance(one, list):
+            yield from _flattened(cast("list[Any]", one))
+        else:
+            yield one
 
 
 class StagesExplained(Explanations):
