@@ -15,6 +15,7 @@ from ..precision.inference import evaluating
 from ..precision.rewriting import keep_outputs
 from ..runtime.arrays import Array
 from ..runtime.caching import BoundedCache
+from ..runtime.locking import Lock
 from ..runtime.parameter import Parameter
 from .batch_checks import check_batch, check_batches, telling_lengths
 from .meeting import meeting
@@ -36,10 +37,13 @@ class Evaluation:
     Args:
         source: of the graphs, with the parameters that are trained.
         averages: of parameters, by name, where there are some.
+        lock: held while parameters are read, which no step changes then.
     """
 
-    def __init__(self, source: Source, settings: Settings, averages: Mapping[str, Parameter]) -> None:
-        self._source, self._settings, self._averages = source, settings, averages
+    def __init__(
+        self, source: Source, settings: Settings, averages: Mapping[str, Parameter], lock: Lock
+    ) -> None:
+        self._source, self._settings, self._averages, self._lock = source, settings, averages, lock
         self._models: BoundedCache[tuple[frozenset[str], Shapes, bool], Model] = BoundedCache(
             settings.kept_shapes, settings.again
         )
@@ -129,7 +133,8 @@ class Evaluation:
         shapes = tuple(sorted(sizes.items())) if self._source.template else ()
         with telling_lengths(self._source, sizes):
             model, loss = self._models.get((names, shapes, ema), lambda: self._model(names, shapes, ema))
-            found = model(dict(arrays))
+            with self._lock:
+                found = model(dict(arrays))
         if WEIGHT not in found:
             return found, None, loss
         return found.without(WEIGHT), float(found[WEIGHT].reshape(())), loss

@@ -17,6 +17,7 @@ from ..compile.trials import Choices
 from ..model.logical_tensor import LogicalTensor, label
 from ..runtime.callers import outside
 from ..runtime.interrupts import held_back
+from ..runtime.locking import Lock
 from ..runtime.parameter import Parameter
 from .checkpoint import EMA, PARAMETER, SUMS, Contents, read_checkpoint, write_checkpoint
 from .checkpoint_folder import checkpoints
@@ -57,6 +58,7 @@ class State:
         shards: parts of this process, where the optimizer's state is divided.
         progress: of `Trainer.fit` that is under way, was interrupted, or is to go on; None where there is none.
         loaded: whether that is from a file, and `fit` has not gone on yet.
+        lock: held by what reads or changes all of it, a step say: other threads wait for its end.
     """
 
     def __init__(
@@ -92,6 +94,7 @@ class State:
         self.choices = Choices()
         self.progress: Progress | None = None
         self.loaded = False
+        self.lock = Lock()
         self._settings = settings
         self.take_over()
 
@@ -174,23 +177,26 @@ class State:
                 f"Trainer.save: {self.pending} steps since the last update have been summed up by each process on its "
                 "own, which a file can't hold; save behind an update, or call flush() before"
             )
-        self.choices.settle()
-        self._share_choices()
-        contents = self._with_wholes(self._gathered)
-        with meeting(self._settings.comm, "Trainer.save"):
-            if self._settings.leads:
-                write_checkpoint(path, contents)
+        with self.lock:
+            self.choices.settle()
+            self._share_choices()
+            contents = self._with_wholes(self._gathered)
+            with meeting(self._settings.comm, "Trainer.save"):
+                if self._settings.leads:
+                    write_checkpoint(path, contents)
 
     def load(self, *paths: str | os.PathLike[str]) -> Path:
         """See `Trainer.load`."""
-        found = self._load(lambda: paths)
+        with self.lock:
+            found = self._load(lambda: paths)
         if found is None:
             raise ArgumentError("Trainer.load takes a file, got none")
         return found
 
     def load_newest(self, folder: str | os.PathLike[str]) -> Path | None:
         """See `Trainer.load_newest`."""
-        return self._load(lambda: checkpoints(Path(folder)))
+        with self.lock:
+            return self._load(lambda: checkpoints(Path(folder)))
 
     def _load(self, find: Callable[[], Sequence[str | os.PathLike[str]]]) -> Path | None:
         """Takes up the first file that is whole of those that process 0 finds; None where it finds none."""
@@ -307,12 +313,13 @@ class State:
 
     def snapshot(self) -> Callable[[], None]:
         """See `Trainer.snapshot`."""
-        numbers = self.steps, self.skipped, self.seed, self.batches, self.pending
-        summed = set(self.summed)
-        arrays = [(one, one.array.copy()) for one in self.contents.parameters.values()]
+        with self.lock:
+            numbers = self.steps, self.skipped, self.seed, self.batches, self.pending
+            summed = set(self.summed)
+            arrays = [(one, one.array.copy()) for one in self.contents.parameters.values()]
 
         def put_back() -> None:
-            with held_back():
+            with self.lock, held_back():
                 self.drop_sums()
                 for parameter, array in arrays:
                     parameter.write(array)

@@ -78,6 +78,12 @@ class Stepping:
             updated: called likewise where an update is done.
             outputs: whether `seen` is given the outputs of the model, as the forward pass has computed them.
         """
+        with (
+            self._state.lock
+        ):  # arrays of a batch are copied to where another thread's step would put its own
+            return self._step(feeds, seen, updated, outputs=outputs)
+
+    def _step(self, feeds: Feeds, seen: Seen | None, updated: Updated | None, *, outputs: bool) -> float:
         state, limit = self._state, self._settings.accumulate
         if state.pending >= limit > 1:  # something has interrupted it before its update
             self.update(updated)
@@ -125,6 +131,10 @@ class Stepping:
         Returns:
             The mean of the losses.
         """
+        with self._state.lock:
+            return self._update(updated)
+
+    def _update(self, updated: Updated | None) -> float:
         state = self._state
         with self._meeting() as brought:
             names = tuple(name for name in state.optimizers if name in state.summed)

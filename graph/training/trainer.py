@@ -6,9 +6,9 @@ import copy
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
-from ...ops.errors import GraphError
+from ...ops.errors import ArgumentTypeError, GraphError
 from ..compile.signature import Results
 from ..graph import Graph
 from ..model.logical_tensor import LogicalTensor
@@ -37,7 +37,7 @@ class Trainer:
     One step, forward, backward and update, is one program. It is made at the first step, once for each set of input
     shapes. What the graph assigns itself, running statistics say, is assigned at each step and is not differentiated.
     The seed of each Dropout comes from `seed` and the number of the step. A step whose gradients are not finite, in one
-    process or in all, changes nothing and warns.
+    process or in all, changes nothing and warns. Threads that call one trainer at once wait for each other.
 
     Args:
         graph: with parameters; it stays as it is, but for their values. An `OpenGraph`, whose ops depend on sizes that
@@ -111,7 +111,7 @@ class Trainer:
             self._settings,
         )
         self._stepping = Stepping(self._source, self._state, self._settings)
-        self._evaluation = Evaluation(self._source, self._settings, self._state.averages)
+        self._evaluation = Evaluation(self._source, self._settings, self._state.averages, self._state.lock)
 
     @property
     def steps(self) -> int:
@@ -287,8 +287,9 @@ class Trainer:
                 "Trainer.model: the model's ops depend on sizes that are open; take it for some sizes, "
                 "trainer.open_model().with_shapes({…}), or run it for any, trainer.open_model().compile()"
             )
-        graph = self._evaluation.graph(ema=ema)
-        return for_inference(graph, outputs, folded=fold_batch_norm, loss=self._source.loss)
+        with self._state.lock:
+            graph = self._evaluation.graph(ema=ema)
+            return for_inference(graph, outputs, folded=fold_batch_norm, loss=self._source.loss)
 
     def open_model(
         self,
@@ -311,8 +312,9 @@ class Trainer:
             raise GraphError(
                 "Trainer.open_model: a graph is trained, not an OpenGraph; trainer.model() gives it"
             )
-        now = {name: copy.copy(one) for name, one in self._state.parameters.items()}
-        now |= {name: copy.copy(one) for name, one in self._evaluation.parameters(ema=ema).items()}
+        with self._state.lock:
+            now = {name: copy.copy(one) for name, one in self._state.parameters.items()}
+            now |= {name: copy.copy(one) for name, one in self._evaluation.parameters(ema=ema).items()}
         return served(source, now, outputs, fold_batch_norm)
 
     # --- files ---------------------------------------------------------------------------------------
@@ -392,7 +394,14 @@ class Trainer:
         Raises:
             UnsupportedError: torch is not installed.
         """
-        return state_dict(self._evaluation.graph(ema=ema).state)
+        with self._state.lock:
+            return state_dict(self._evaluation.graph(ema=ema).state)
+
+    def __reduce__(self) -> NoReturn:
+        raise ArgumentTypeError(
+            "a Trainer can't be copied or pickled: its programs belong to one process; save(path) and load(path) in "
+            "another Trainer go on from where it is, snapshot() goes back to it, and model() is a graph that can be copied"
+        )
 
     def __repr__(self) -> str:
         return f"Trainer({len(self._state.kept)} parameters, {self.optimizer}, {self.steps} steps)"
