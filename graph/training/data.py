@@ -83,7 +83,7 @@ class Loader:
             )
         self.shuffle, self.drop_last, self.transform = shuffle, drop_last, transform
         self._columns = _columns(arrays)
-        self.examples = _length(next(iter(self._columns.values())))
+        self.examples = _length(*next(iter(self._columns.items())))
         batches, rest = divmod(self.examples, self.batch_size)
         self._batches = batches + (rest > 0 and not drop_last)
         if not self._batches:
@@ -187,7 +187,7 @@ def _columns(arrays: object) -> dict[str, Column]:
         found[name] = _column(name, given)
     if not found:
         raise ArgumentError("Loader: there are no arrays; give one for each input, by name")
-    lengths = {name: _length(column) for name, column in found.items()}
+    lengths = {name: _length(name, column) for name, column in found.items()}
     if len(set(lengths.values())) > 1:
         raise ShapeError(
             "Loader: all arrays must have as many examples, got "
@@ -201,10 +201,7 @@ def _column(name: str, given: Any) -> Column:
     if isinstance(given, np.memmap):
         return cast("Column", given)  # as it is, so that it is known for one
     if isinstance(given, np.ndarray) or hasattr(given, "__dlpack__") or hasattr(given, "iloc"):
-        array = plain_array(cast("object", given), what)  # of pandas too, whose rows go by labels
-        if not array.ndim:
-            raise ShapeError(f"{what} must have an axis of examples, got one number")
-        return array
+        return plain_array(cast("object", given), what)  # of pandas too, whose rows go by labels
     has_shape = hasattr(given, "shape")
     reads_rows = hasattr(given, "__getitem__") and (has_shape or hasattr(given, "__len__"))
     if isinstance(given, Mapping | str | bytes) or not reads_rows:
@@ -216,8 +213,12 @@ def _column(name: str, given: Any) -> Column:
     return given
 
 
-def _length(column: Any) -> int:
-    return int(column.shape[0]) if hasattr(column, "shape") else len(column)
+def _length(name: str, column: Any) -> int:
+    if not hasattr(column, "shape"):
+        return len(column)
+    if not len(column.shape):  # a tuple, or what else a library has for one
+        raise ShapeError(f"Loader: {name!r} must have an axis of examples, got one number")
+    return int(column.shape[0])
 
 
 def _in_memory(column: object) -> bool:
@@ -299,12 +300,18 @@ class Prefetch:
         return iter(self(0))
 
 
+def _hint(batches: object) -> int:
+    """For `__length_hint__`: how many there are, which 0 would say too of what does not know it."""
+    known = length_hint(batches, -1)
+    return NotImplemented if known < 0 else known
+
+
 class _Ahead:
     def __init__(self, batches: Iterable[Batch], count: int) -> None:
         self._batches, self._count = batches, count
 
     def __length_hint__(self) -> int:
-        return length_hint(self._batches)
+        return _hint(self._batches)
 
     def __iter__(self) -> Iterator[Batch]:
         return ahead(each_of(self._batches), self._count)
@@ -398,7 +405,7 @@ class _Named:
         self._batches, self._named = batches, named
 
     def __length_hint__(self) -> int:
-        return length_hint(self._batches)
+        return _hint(self._batches)
 
     def __iter__(self) -> Generator[Batch]:
         iterator = iter(self._batches)

@@ -7,6 +7,7 @@ import threading
 import time
 import traceback
 from collections.abc import Iterator
+from operator import length_hint
 from pathlib import Path
 from typing import Any
 
@@ -395,3 +396,27 @@ def test_what_a_batch_refuses() -> None:
         T.FromTorch([X], ["x"], seed=0)
     with pytest.raises(og.ArgumentError, match="ahead must be 1 or more"):
         T.Prefetch([], 0)
+
+
+def test_how_many_batches_there_are_is_said_only_where_it_is_known() -> None:
+    class Stream:
+        def __iter__(self) -> Iterator[tuple[int, ...]]:
+            return iter([(1, 2)])
+
+    for batches in (T.FromTorch(Stream(), ["x", "y"]), T.Prefetch(lambda _epoch: (one for one in ()))):
+        assert length_hint(batches(0), -1) == -1
+    assert length_hint(T.FromTorch([(1, 2)] * 3, ["x", "y"])(0), -1) == 3
+    assert length_hint(T.Prefetch(T.Loader(columns(6), 2))(0), -1) == 3
+
+
+def test_columns_have_an_axis_of_examples(tmp_path: Path) -> None:
+    class Dataset:
+        shape = ()
+
+        def __getitem__(self, index: Any) -> Any:
+            raise AssertionError
+
+    number: Any = np.memmap(tmp_path / "one", np.float32, "w+", shape=())
+    for column in (number, Dataset(), np.float32(3)):
+        with pytest.raises((og.ShapeError, og.ArgumentTypeError), match="'x' must"):
+            T.Loader({"x": column}, 1)
