@@ -430,7 +430,7 @@ def graph_in_file(make: type[G], path: str | os.PathLike[str], *, weights: bool 
         GraphFileError and others: see `load` and `graph_of`.
     """
     file_name(path)
-    with undisturbed(Path(os.path.abspath(path)).parent, reading=True):
+    with undisturbed(Path(path).parent, reading=True):
         document = load(path)
         held = None if weights is False else weights_of(document, path, weights)
     if held is None and weights is None and document.weights_id not in (None, WITHOUT_WEIGHTS):

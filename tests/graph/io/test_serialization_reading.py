@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 
 import numpy as np
 import onednn_graph as og
@@ -290,3 +291,13 @@ def test_negative_zero_keeps_its_sign():
     document = loads(literally(f"{A0}.x", '{"type": "f32", "value": -0}'))
     assert math.copysign(1, document.ops[0].values["x"]) == -1
     assert math.copysign(1, loads(dumps(document)).ops[0].values["x"]) == -1
+
+
+@pytest.mark.skipif(os.name != "posix", reason="elsewhere a folder that somebody is in can't be removed")
+def test_in_a_folder_that_is_gone_there_is_no_file(tmp_path, monkeypatch):
+    folder = tmp_path / "gone"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    folder.rmdir()
+    with pytest.raises(og.GraphFileError, match=r"^m\.json: can't be read: No such file"):
+        og.Graph.load("m.json")
