@@ -66,17 +66,19 @@ def summary(value: Any) -> dict[str, Any]:
     if not isinstance(value, np.ndarray):
         return _told(type(value).__name__, None)
     array = cast("Array", value)
-    numbers = array.astype("f8") if array.size and array.dtype.kind not in "OUSc" else None
-    return _told("text" if array.dtype.kind in "OUS" else str(array.dtype), array.shape, numbers)
+    told = _told("text" if array.dtype.kind in "OUS" else str(array.dtype), array.shape)
+    if array.size and array.dtype.kind not in "OUSc":
+        numbers = array.astype("f8")
+        # Those of 64 bits have more digits than f64.
+        exact: Array = array if array.dtype.kind in "iu" else numbers
+        with np.errstate(all="ignore"):  # infinities of both signs have no mean
+            told |= {"min": exact.min().item(), "max": exact.max().item(), "mean": numbers.mean().item()}
+    return told
 
 
-def _told(data_type: str, shape: tuple[int, ...] | None, numbers: Array | None = None) -> dict[str, Any]:
-    ranges = {"min": np.min, "max": np.max, "mean": np.mean}
-    return {
-        "data_type": data_type,
-        "shape": None if shape is None else list(shape),
-        **{name: None if numbers is None else float(f(numbers)) for name, f in ranges.items()},
-    }
+def _told(data_type: str, shape: tuple[int, ...] | None) -> dict[str, Any]:
+    ranges: dict[str, Any] = dict.fromkeys(("min", "max", "mean"))
+    return {"data_type": data_type, "shape": None if shape is None else list(shape), **ranges}
 
 
 def nodes_of(model: CompiledGraph) -> dict[str, int]:

@@ -16,6 +16,9 @@ from ...ops.errors import ArgumentError
 from ...ops.records import frozen
 from ...ops.values import format_value
 
+NUMBER = r"\d{1,20}"
+"""Any of 64 bits; of thousands of digits Python makes no number."""
+
 
 @frozen
 class ShapeSetting:
@@ -76,7 +79,7 @@ class ShapeSetting:
 
 def _sizes(text: str) -> tuple[int, ...] | None:
     """The numbers of `2x3x4`; None for anything else."""
-    return tuple(map(int, text.split("x"))) if re.fullmatch(r"\d+(x\d+)*", text) else None
+    return tuple(map(int, text.split("x"))) if re.fullmatch(f"{NUMBER}(x{NUMBER})*", text) else None
 
 
 @frozen

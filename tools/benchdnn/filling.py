@@ -77,7 +77,9 @@ def fill(graph: Graph, seed: int = 0, density: float = 1.0) -> dict[int, Array]:
     arrays = {**graph.held_constants, **{i: one.view for i, one in graph.held_parameters.items()}}
     late: list[LogicalTensor] = []
     for tensor in graph.inputs:
-        if filler.follows(tensor) is None:
+        if not filler.is_read(tensor):
+            arrays[tensor.id] = filler.unread(tensor)
+        elif filler.follows(tensor) is None:
             arrays[tensor.id] = filler.array(tensor)
         else:
             late.append(tensor)
@@ -119,8 +121,17 @@ class _Filler:
             for tensor in op.inputs:
                 self._users.setdefault(tensor.id, []).append(op)
 
+    def is_read(self, tensor: LogicalTensor) -> bool:
+        """Whether an op reads it; a graph may take it for nothing, or give it back as it is."""
+        return tensor.id in self._users
+
+    def unread(self, tensor: LogicalTensor) -> Array:
+        """The data of an input that no op reads."""
+        random = np.random.default_rng([self._seed, tensor.id])
+        return _converted(random.integers(-4, 5, tensor.dims).astype(np.float64), tensor.data_type)
+
     def array(self, tensor: LogicalTensor) -> Array:
-        """The data of one input."""
+        """The data of one input that is read."""
         use = self._use(tensor)
         random = np.random.default_rng([self._seed, tensor.id])
         wanted = Wanted(random, tensor.dims, use, self._alone(use.op), self._inner(use))

@@ -23,7 +23,7 @@ from ...ops.errors import ArgumentError, nearest
 from ...ops.records import define, frozen
 from ...ops.values import format_value
 from ..graph_files import STDIN, GraphFile
-from .cases import Case, FpmathSetting, Settings, ShapeSetting
+from .cases import NUMBER, Case, FpmathSetting, Settings, ShapeSetting
 
 T = TypeVar("T")
 
@@ -286,7 +286,7 @@ def _words(text: str) -> Iterator[str]:
 
 
 def _number(text: str, option: str) -> int:
-    if not re.fullmatch(r"\d+", text):
+    if not re.fullmatch(NUMBER, text):
         raise ArgumentError(f"{option} must have a number of 0 or more, got {format_value(text)}")
     return int(text)
 
@@ -305,7 +305,7 @@ def _by_id(value: str, option: str, parse_one: Callable[[str, str], T]) -> tuple
             name, colon, text = pair.partition(":")
             # oneDNN's own runs have `2*abc:3x64x8*abc`, and benchdnn reads the number.
             number = re.sub(r"\*[a-z]+$", "", name)
-            if not (colon and text and re.fullmatch(r"\d+", number)):
+            if not (colon and text and re.fullmatch(NUMBER, number)):
                 raise ArgumentError(
                     f"{option} must have ID:VALUE, joined by + for several ids and by , for several cases, "
                     f"got {format_value(pair)} in {format_value(value)}"

@@ -216,7 +216,7 @@ def attribute_value(text: str, kind: AttributeType, what: str) -> AttributeValue
                 return float(text)
             case AttributeType.f32_list:
                 return tuple(float(item) for item in text.split("x"))
-    except (ValueError, KeyError):
+    except (ValueError, KeyError, OverflowError):  # the last for whole numbers as large as 1e400
         raise ArgumentError(
             f"{what} must be of type {kind.value}, with x between the elements of a list, got {format_value(text)}"
         ) from None
@@ -308,23 +308,17 @@ def _floating(op: OpRecord) -> list[int]:
 
 def _batched_inputs(document: Document) -> frozenset[int]:
     """Inputs of the graph whose first axis is a batch in everything that is computed from them."""
-    users: dict[int, list[OpRecord]] = {}
-    for op in document.ops:
-        for tensor in op.inputs:
-            users.setdefault(tensor.id, []).append(op)
-    known: dict[int, bool] = {}
-
-    def batched(number: int) -> bool:
-        if number not in known:
-            known[number] = True  # of a cycle, which is no graph anyway
-            known[number] = all(
-                _passes_batch(op, number) and (not op.outputs or batched(op.outputs[0].id))
-                for op in users.get(number, ())
-            )
-        return known[number]
-
-    produced = _producers(document.ops)
-    return frozenset(number for number in users if number not in produced and batched(number))
+    read = {t.id for op in document.ops for t in op.inputs}
+    makers = {op.outputs[0].id: op for op in document.ops if op.outputs}
+    # From where it ends back to what leads there, step by step: chains may be longer than Python's stack.
+    others = {t.id for op in document.ops for t in op.inputs if not _passes_batch(op, t.id)}
+    waiting = list(others)
+    while waiting:
+        maker = makers.get(waiting.pop())
+        found = set[int]() if maker is None else {t.id for t in maker.inputs} - others
+        others |= found
+        waiting += found
+    return frozenset(read - others - _producers(document.ops).keys())
 
 
 def _passes_batch(op: OpRecord, number: int) -> bool:

@@ -165,6 +165,8 @@ def threshold(op: Op, position: int, data_type: DataType) -> float:
 def rule_for(graph: Graph, tensor: int, expected: Expected) -> Rule:
     """How the tensor may differ from what is expected, by everything that it is computed from."""
     ops = _upstream(graph, tensor)
+    if not ops:  # it is what was given
+        return Rule(nan=True)
     producer = ops[0]
     position = next(i for i, t in enumerate(producer.outputs) if t.id == tensor)
     data_type = graph.tensor(tensor).data_type
