@@ -400,7 +400,7 @@ class Trainer:
     def __reduce__(self) -> NoReturn:
         raise ArgumentTypeError(
             "a Trainer can't be copied or pickled: its programs belong to one process; save(path) and load(path) in "
-            "another Trainer go on from where it is, snapshot() goes back to it, and model() is a graph that can be copied"
+            "another Trainer go on from where it is, snapshot() goes back there, and model() is a graph, which can be"
         )
 
     def __repr__(self) -> str:
