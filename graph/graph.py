@@ -323,7 +323,7 @@ class Graph(Rewritable):
         Raises:
             UnsupportedError: ops that ONNX has none for, as those of training, of which `for_inference` makes a graph
                 without them; something depends on sizes that are not known; the package onnx is not installed.
-            GraphFileError: a file can't be written.
+            GraphFileError: a file can't be written, or can't hold a name.
             GraphError, ShapeError: see `finalize`.
         """
         from .onnx_export.exporter import to_onnx

@@ -18,8 +18,10 @@ from ..graph.onnx.staged_graph import StagedGraph
 from ..graph.open_graph import OpenGraph
 from ..graph.runtime.arrays import Array, numpy_type
 from ..graph.runtime.replacing import replacing
+from ..graph.runtime.text_files import is_text
 from ..ops.errors import ArgumentError, nearest
 from ..ops.records import frozen
+from ..ops.values import format_value
 from .benchdnn.filling import fill
 from .staging import made_up
 
@@ -116,6 +118,13 @@ def save_outputs(path: Path, arrays: Mapping[str, Array]) -> None:
         ArgumentError: the file can't be written, or one is no array of numbers.
     """
     for name, array in arrays.items():
+        if "\0" in name or not is_text(
+            name
+        ):  # at the one archives cut names, and they have none of the others
+            raise ArgumentError(
+                f"output {format_value(name)} has a null character or a lone surrogate in its name, which no .npz file can "
+                "hold; name it otherwise"
+            )
         # Of a model in stages it may be anything.
         if not isinstance(cast("object", array), np.ndarray) or array.dtype.kind == "O":
             raise ArgumentError(

@@ -174,6 +174,7 @@ class CompiledGraph(NoGraph):
 
     def __call__(
         self,
+        /,
         *arrays: object,
         outputs: Arrays | Sequence[object] | None = None,
         stream: Stream | None = None,
@@ -433,7 +434,7 @@ class CompiledGraph(NoGraph):
             {number: told for stage in self._stages for number, told in stage.explanations_of_parts().items()}
         )
 
-    def report(self, *arrays: object, repeat: int = 3, **named: object) -> Report:
+    def report(self, /, *arrays: object, repeat: int = 3, **named: object) -> Report:
         """Runs the graph on these inputs, after one call to warm up, and says who did what.
 
         Args:

@@ -64,6 +64,7 @@ class CompiledOpenGraph(CompiledGraph):
 
     def __call__(
         self,
+        /,
         *arrays: object,
         outputs: Arrays | Sequence[object] | None = None,
         stream: Stream | None = None,
@@ -155,7 +156,7 @@ class CompiledOpenGraph(CompiledGraph):
         """What was chosen for each partition at this thread's latest call; empty before."""
         return Explanations() if self._asked_of is None else self._asked_of.explain()
 
-    def report(self, *arrays: object, repeat: int = 3, **named: object) -> Report:
+    def report(self, /, *arrays: object, repeat: int = 3, **named: object) -> Report:
         """Runs the graph for the sizes of these inputs and says who did what; see `CompiledGraph`."""
         given = self._by_name(arrays, named)
         return self._for(given).report(given, repeat=repeat)

@@ -176,6 +176,7 @@ class CompiledPartition:
 
     def __call__(
         self,
+        /,
         *arrays: object,
         outputs: Arrays | Sequence[object] | None = None,
         stream: Stream | None = None,

@@ -18,7 +18,7 @@ from ...ops.values import format_value
 from ..model.fpmath import FpmathMode
 from ..model.logical_tensor import MAX_NDIMS, LayoutType, PropertyType
 from ..runtime.kinds_of_files import JSON, told
-from ..runtime.text_files import file_error, file_name, reason_of
+from ..runtime.text_files import file_error, file_name, is_text, reason_of
 from .document import (
     ENGINE_KINDS,
     MAX_ATTRIBUTES,
@@ -165,7 +165,6 @@ def _list_at(place: Place, value: object, most: int) -> list[object]:
 
 
 _UNWRITABLE = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
-_SURROGATES = re.compile("[\ud800-\udfff]")
 # Not str.isprintable(), which also forbids what people do write, such as ideographic spaces.
 
 
@@ -337,7 +336,7 @@ def _name_at(place: Place, value: object) -> str:
         place.fail("must be a string", value)
     if len(value) > MAX_STRING:
         raise GraphFileError(f"{place} must have at most {MAX_STRING} characters, got {len(value)}")
-    if _SURROGATES.search(value):
+    if not is_text(value):
         place.fail("must be text without lone surrogates", value)
     return value
 

@@ -145,6 +145,7 @@ class CompiledStages(CompiledGraph):
 
     def __call__(
         self,
+        /,
         *arrays: object,
         outputs: Arrays | Sequence[object] | None = None,
         stream: Stream | None = None,

@@ -11,8 +11,9 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from ...ops.data_types import DataType
-from ...ops.errors import UnsupportedError
+from ...ops.errors import GraphFileError, UnsupportedError
 from ...ops.schema import UNKNOWN_DIM
+from ...ops.values import format_value
 from ..core.building import GraphCore
 from ..model.logical_tensor import LogicalTensor, label
 from ..model.numpy_types import DATA_TYPES
@@ -20,7 +21,7 @@ from ..model.op import Op
 from ..model.topology import topological
 from ..runtime.arrays import Array
 from ..runtime.libraries import library
-from ..runtime.text_files import file_name, save_files
+from ..runtime.text_files import file_name, is_text, save_files
 from .table import TABLE
 from .writing import NEWER_OPSET, NUMBERS, OPSET, Writing
 
@@ -114,7 +115,13 @@ def _check(graph: GraphCore) -> None:
 
     Raises:
         UnsupportedError: one can't be, or the graph assigns to its parameters.
+        GraphFileError: a name is no text that a file can hold.
     """
+    for name in (*(label(t) for t in graph.tensors), *(op.name for op in graph.ops), *graph.output_names):
+        if not is_text(name):
+            raise GraphFileError(
+                f"to_onnx: names must be text without lone surrogates, got {format_value(name)}; give it another name"
+            )
     foreign = [op for op in graph.ops if op.kind not in TABLE and op.kind != "End"]
     if foreign:
         kinds = sorted({op.kind for op in foreign})

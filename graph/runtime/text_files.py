@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Mapping
 from typing import BinaryIO, cast
 
 from ...ops.errors import ArgumentTypeError, FileAccessError, GraphFileError, MissingFileError
 from ...ops.values import format_value
 from .replacing import replacing
+
+_SURROGATES = re.compile("[\ud800-\udfff]")
+
+
+def is_text(name: str) -> bool:
+    """Whether a file can hold it in UTF-8, which knows no halves of characters."""
+    return name.isascii() or not _SURROGATES.search(name)
 
 
 def save_text(text: str, path: str | os.PathLike[str]) -> None:
