@@ -118,12 +118,10 @@ def save_outputs(path: Path, arrays: Mapping[str, Array]) -> None:
         ArgumentError: the file can't be written, or one is no array of numbers.
     """
     for name, array in arrays.items():
-        if "\0" in name or not is_text(
-            name
-        ):  # at the one archives cut names, and they have none of the others
+        if "\0" in name or not is_text(name):  # archives cut names at the one, and have none of the others
             raise ArgumentError(
-                f"output {format_value(name)} has a null character or a lone surrogate in its name, which no .npz file can "
-                "hold; name it otherwise"
+                f"output {format_value(name)} has a null character or a lone surrogate in its name, which no .npz file "
+                "can hold; name it otherwise"
             )
         # Of a model in stages it may be anything.
         if not isinstance(cast("object", array), np.ndarray) or array.dtype.kind == "O":
