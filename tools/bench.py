@@ -285,8 +285,10 @@ def single_op_graph(kind: str, inputs: Sequence[str], attributes: Sequence[str])
             raise ArgumentError(
                 f"--in takes TYPE:SHAPE, such as f32:16x56x56x64, got '{text}'; sizes are integers"
             ) from None
-        if not colon:
-            raise ArgumentError(f"--in takes TYPE:SHAPE, such as f32:16x56x56x64, got '{text}'")
+        if not colon or min(sizes, default=0) < 0:
+            raise ArgumentError(
+                f"--in takes TYPE:SHAPE with sizes of 0 or more, such as f32:16x56x56x64, got '{text}'"
+            )
         tensors.append(graph.input(f"in{number}", data_type, sizes))
     graph.op(kind, *tensors, **values)
     graph.finalize()

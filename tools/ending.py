@@ -70,6 +70,14 @@ class Ended(Exception):  # noqa: N818 -- also how a command ends that was only i
             say(self.problem)
 
 
+def signal_name(number: int) -> str:
+    """What a signal is called that ended a process."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:  # one of the real-time signals, of which the first and the last have names
+        return f"signal {number}"
+
+
 def code_of(error: OSError) -> Exit:
     """The exit code where a file can't be used."""
     return Exit.usage if error.errno in OF_NAMES else Exit.failed
@@ -94,6 +102,9 @@ def told() -> Generator[None]:
         more = f": {one_line(error)}" if str(error) else ""
         raise Ended(Exit.failed, f"there is not enough memory{more}; take smaller sizes") from error
     except OSError as error:
+        if error.filename is None and isinstance(error, FileNotFoundError):  # which no stream raises
+            problem = "the folder that this was started in is gone; change to one that is there"
+            raise Ended(Exit.failed, problem) from error
         if error.filename is None:
             problem = f"the output can't be written: {error.strerror or error}"
             raise Ended(Exit.failed, problem, unwritable=True) from error

@@ -7,7 +7,6 @@ at, and writes what native computed into the folder.
 from __future__ import annotations
 
 import json
-import signal
 import statistics
 import subprocess
 import sys
@@ -28,6 +27,7 @@ from ..ops.records import frozen
 from ..ops.values import one_line
 from .bench import Timing
 from .comparisons import interleaved, native, on_shifting_stack, ours, placed_inputs
+from .ending import signal_name
 
 TIME_LIMIT = 300.0
 """Seconds that the child may take beside the time for measuring."""
@@ -99,7 +99,7 @@ def run_in_child(
         problem = str(told.get("problem", "")) or ended
         died = ""
         if code < 0:
-            died = signal.Signals(-code).name
+            died = signal_name(-code)
             problem = f"it crashed: {died}{_last_words(said)}"
         elif code and not problem:
             problem = f"its process ended with exit code {code}{_last_words(said)}"

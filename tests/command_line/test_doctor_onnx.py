@@ -180,3 +180,24 @@ def test_an_input_that_does_not_fit_is_a_usage_error(network, tmp_path, array, s
     if array.dtype == np.float32:
         sizes = "x".join(map(str, array.shape))
         assert said in call("doctor", network, "--shape", f"x={sizes}", code=2)
+
+
+def test_outputs_that_are_one_tensor_are_expected_by_each_of_their_names(tmp_path):
+    from onednn_graph.tools.doctor.ours_side import OurSide
+
+    nodes = [
+        helper.make_node("Relu", ["x"], ["r"], "relu"),
+        helper.make_node("Identity", ["r"], ["again"]),
+        helper.make_node("Neg", ["r"], ["n"], "negative"),
+    ]
+    path = saved(tmp_path, nodes, [], shape=(2, 3), made=("n", "r", "again", "x"))
+    side = OurSide(tmp_path, task(path, kind="onnx", threads=None))
+    side.load()
+    side.make()
+    told = side.expect()
+    with np.load(told["file"]) as found:
+        x = found["x"]
+        np.testing.assert_array_equal(found["r"], np.maximum(x, 0))
+        np.testing.assert_array_equal(found["again"], np.maximum(x, 0))
+        np.testing.assert_array_equal(found["n"], -np.maximum(x, 0))
+    assert side.check(told["file"]) == {"error": 0.0}

@@ -1,6 +1,7 @@
 """Commands on graphs with inputs that nobody reads, deep chains, and numbers of 64 bits."""
 
 import json
+import os
 import warnings
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 pytest.importorskip("typer", reason="the command line needs the extra 'cli'")
 
 from cli_calls import call, wide_terminal  # noqa: F401 -- a fixture that all tests have
+from onednn_graph.tools import ending
 from onednn_graph.tools.benchdnn.check import run_case
 from onednn_graph.tools.benchdnn.options import parse
 
@@ -97,3 +99,25 @@ def test_infinities_of_both_signs_have_no_mean_and_no_warning(tmp_path):
         warnings.simplefilter("error")
         told = json.loads(call("run", tmp_path / "graph.json", "--inputs", tmp_path / "x.npz", "--json"))
     assert told["outputs"]["x"]["mean"] is None
+
+
+def test_sizes_of_a_single_op_are_known():
+    told = call("bench", "--op", "ReLU", "--in", "f32:-1x4", "--seconds", "0.01", code=2)
+    assert "sizes of 0 or more" in told
+    assert "--shape" not in told
+
+
+def test_a_signal_without_a_name_is_told_by_its_number():
+    assert ending.signal_name(9) == "SIGKILL"
+    assert ending.signal_name(40) == "signal 40"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="elsewhere a folder that somebody is in can't be removed")
+def test_a_folder_that_is_gone_is_no_output(tmp_path, monkeypatch):
+    folder = tmp_path / "gone"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    folder.rmdir()
+    with pytest.raises(ending.Ended, match="is gone") as raised, ending.told():
+        os.getcwd()
+    assert raised.value.code is ending.Exit.failed

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import pickle
 import queue
-import signal
 import subprocess
 import sys
 import threading
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ...ops.records import frozen
+from ..ending import signal_name
 
 WORDS = 200
 """Letters of a process's last words that are shown."""
@@ -130,10 +130,7 @@ class Worker:
             code = self._process.wait()
         died = ""
         if code < 0:
-            try:
-                died = signal.Signals(-code).name
-            except ValueError:
-                died = f"signal {-code}"
+            died = signal_name(-code)
         how = f"it crashed by {died}" if died else f"its process ended with exit code {code}"
         return Mishap(text=f"{how}, while {_doing(stage)}{self._last_words()}", stage=stage, signal=died)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any
 from ...backends.onednn.library.finding import VARIABLE
 from ...ops.records import frozen
 from ...ops.values import one_line
+from ..ending import signal_name
 
 TIME_LIMIT = 120.0
 """Seconds that a file may take to load; a busy machine stops a process for a while."""
@@ -70,15 +70,8 @@ def probe(path: Path, *, alone: bool = False) -> Build:
         found |= {name: tuple(found.get(name, ())) for name in ("has", "lacks")}
         return Build(**found)
     if done.returncode < 0:
-        return Build(problem=f"{path} ends the process that loads it by {_signal(-done.returncode)}")
+        return Build(problem=f"{path} ends the process that loads it by {signal_name(-done.returncode)}")
     return Build(problem=f"{path} can't be loaded: {one_line(done.stderr.strip()[-200:])}")
-
-
-def _signal(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:  # one of the real-time signals, of which the first and the last have names
-        return f"signal {number}"
 
 
 def _told() -> dict[str, Any]:
