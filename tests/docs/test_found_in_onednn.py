@@ -64,7 +64,7 @@ def test_each_rule_is_told_with_its_end_on_each_version_and_what_shows_it():
 
 # --- lines ------------------------------------------------------------------------------------------------
 
-TYPES = r"(f32|bf16|s8|u8|s32|s4|u4)"
+TYPES = r"(f32|bf16|f16|s8|u8|s32|s4|u4)"
 TAG = r"[a-eA-E0-9]+|any"
 NUMBERS = r"\d+(x\d+)*"
 KNOBS = {
@@ -78,8 +78,10 @@ KNOBS = {
     "dtag": TAG,
     "tag": rf"({TAG})(:({TAG}))?",
     "strides": rf"({NUMBERS})?(:({NUMBERS})?){{1,2}}",
-    "alg": "ADD|DIV|max|avg_n?p|nearest|linear|(LOG)?SOFTMAX",
+    "alg": "ADD|DIV|abs|max|avg_n?p|nearest|linear|(LOG)?SOFTMAX",
     "axis": r"\d",
+    "alpha": r"-?[\d.]+",
+    "beta": r"-?[\d.]+",
     "attr-post-ops": rf"(relu|(add|max):{TYPES}:(common|per_oc|\d+(:({TAG}))?))(\+.*)?",
     "attr-fpmath": r"(strict|bf16|f16)(:true)?",
     "attr-scales": rf"(src|wei|dst):(common:[\d.]+|\d+(:{TYPES}(:{NUMBERS})?)?)",
@@ -96,6 +98,7 @@ PROBLEMS = {
     "matmul": rf"{NUMBERS}:{NUMBERS}",
     "binary": rf"{NUMBERS}:{NUMBERS}",
     "prelu": rf"{NUMBERS}:{NUMBERS}",
+    "eltwise": NUMBERS,
     "reorder": NUMBERS,
     "softmax": NUMBERS,
 }

@@ -265,6 +265,21 @@ def _resampling(told):
     ]
 
 
+def _eltwise(told):
+    backward = told["function"].endswith("backward")
+    src, dst = (told["tensors"][name] for name in (("data", "diff_dst") if backward else ("src", "dst")))
+    return [
+        "eltwise",
+        f"--dir={'BWD_D' if backward else 'FWD_D'}",
+        f"--dt={src['type']}",
+        f"--tag={_same_tag(src, dst)}",
+        f"--alg={told['algorithm'].removeprefix('eltwise_')}",
+        f"--alpha={told['alpha']:g}",
+        f"--beta={told['beta']:g}",
+        _by(src["shape"], "x"),
+    ]
+
+
 def _prelu(told):
     src, weights = told["tensors"]["src"], told["tensors"]["weights"]
     _same_tag(src, told["tensors"]["dst"])
@@ -293,6 +308,8 @@ def _group_normalization(told):
 
 WRITERS = {
     "binary": _binary,
+    "eltwise_backward": _eltwise,
+    "eltwise_forward": _eltwise,
     "group_normalization_forward": _group_normalization,
     "matmul": _matmul,
     "pooling_forward": _pooling,

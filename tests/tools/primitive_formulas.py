@@ -7,6 +7,8 @@ import math
 import numpy as np
 from onednn_graph.backends.onednn.library.enumerators import Algorithm
 from trial_maker import POST_BINARY, POST_ELTWISE
+from trials_elementwise import DERIVATIVES
+from trials_elementwise import ELTWISE as FUNCTIONS
 from trials_windows import patches, scattered
 
 BINARY = {**dict(POST_BINARY), "binary_div": np.divide}
@@ -122,12 +124,20 @@ def group_normalization(p, src):
     return (centred / np.sqrt(rows.var(-1, keepdims=True) + p.descriptor.epsilon)).reshape(src.shape)
 
 
+def eltwise(p, src):
+    d = p.descriptor
+    with np.errstate(all="ignore"):
+        return FUNCTIONS[d.algorithm.name][0](src, d.alpha, d.beta)
+
+
 FORMULAS = {
     "binary": lambda p, src_0, src_1: BINARY[p.descriptor.algorithm.name](src_0, src_1),
     "convolution_backward_data": data_gradient,
     "convolution_backward_weights": weight_gradient,
     "convolution_forward": convolution,
     "deconvolution_forward": deconvolution,
+    "eltwise_backward": lambda p, data, diff_dst: diff_dst * DERIVATIVES[p.descriptor.algorithm.name](data),
+    "eltwise_forward": eltwise,
     "group_normalization_forward": group_normalization,
     "matmul": lambda p, src, weights: np.matmul(src, weights),
     "pooling_forward": pooling,

@@ -19,6 +19,7 @@ from attrs import fields
 from onednn_graph.backends.onednn.library.descriptors import (
     DESCRIPTORS,
     ConvolutionForward,
+    EltwiseForward,
     ResamplingForward,
 )
 from onednn_graph.backends.onednn.library.enumerators import (
@@ -47,12 +48,26 @@ INPUTS = {
     "src_0": Arg.SRC,
     "src_1": Arg.SRC_1,
     "weights": Arg.WEIGHTS,
+    "data": Arg.SRC,
     "diff_dst": Arg.DIFF_DST,
 }
 OUTPUTS = {"dst": Arg.DST, "diff_src": Arg.DIFF_SRC, "diff_weights": Arg.DIFF_WEIGHTS}
 ATTRIBUTES = {"src": Arg.SRC, "weights": Arg.WEIGHTS, "dst": Arg.DST}
-NUMBERS = ("strides", "dilates", "pads_begin", "pads_end", "kernel", "axis", "groups", "epsilon")
+NUMBERS = (
+    "strides",
+    "dilates",
+    "pads_begin",
+    "pads_end",
+    "kernel",
+    "axis",
+    "groups",
+    "epsilon",
+    "alpha",
+    "beta",
+)
 EXACT = {
+    "eltwise_backward": 2e-4,
+    "eltwise_forward": 2e-4,
     "softmax_forward": 1e-4,
     "pooling_forward": 1e-5,
     "resampling_forward": 1e-4,
@@ -186,6 +201,17 @@ class PrimitiveProblem:
                 attributes=PrimitiveAttributes(self.lib),
                 **ends,
                 **same,
+            )
+            return described(self.engine, asked.function, *asked.arguments(self.engine))
+        if self.function == "eltwise_backward":
+            asked = EltwiseForward(
+                propagation=Propagation.forward_training,
+                algorithm=Algorithm[self.told["algorithm"]],
+                src=self.tensors["data"],
+                dst=self.tensors["data"],
+                alpha=self.told["alpha"],
+                beta=self.told["beta"],
+                attributes=PrimitiveAttributes(self.lib),
             )
             return described(self.engine, asked.function, *asked.arguments(self.engine))
         if "resampling" not in self.function:

@@ -111,6 +111,15 @@ ELTWISE = {
     "eltwise_log": (lambda x, a, b: np.log(np.where(x > 0, x, np.nan)), [(0, 0)]),
     "eltwise_sqrt": (lambda x, a, b: np.sqrt(np.where(x >= 0, x, np.nan)), [(0, 0)]),
 }
+DERIVATIVES = {
+    "eltwise_relu": lambda x: (x > 0) * 1.0,
+    "eltwise_abs": np.sign,
+    "eltwise_square": lambda x: 2 * x,
+    "eltwise_logistic": lambda x: 1 / (1 + np.exp(-x)) * (1 - 1 / (1 + np.exp(-x))),
+    "eltwise_tanh": lambda x: 1 - np.tanh(x) ** 2,
+    "eltwise_clip_v2": lambda x: ((x > -2) & (x < 1)) * 1.0,
+}
+"""By the data, with an alpha and a beta of zero, or between -2 and 1."""
 
 
 def eltwise(m):
@@ -160,16 +169,7 @@ def eltwise(m):
 
 def eltwise_backward(m):
     rng = m.rng
-    name, derivative = rng.choice(
-        [
-            ("eltwise_relu", lambda x: (x > 0) * 1.0),
-            ("eltwise_abs", np.sign),
-            ("eltwise_square", lambda x: 2 * x),
-            ("eltwise_logistic", lambda x: 1 / (1 + np.exp(-x)) * (1 - 1 / (1 + np.exp(-x)))),
-            ("eltwise_tanh", lambda x: 1 - np.tanh(x) ** 2),
-            ("eltwise_clip_v2", lambda x: ((x > -2) & (x < 1)) * 1.0),
-        ]
-    )
+    name, derivative = rng.choice(list(DERIVATIVES.items()))
     alpha, beta = (-2.0, 1.0) if name == "eltwise_clip_v2" else (0.0, 0.0)
     a = rng.choice(FLOATS)
     shape = m.shape()
