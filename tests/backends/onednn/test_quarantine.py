@@ -10,7 +10,7 @@ from attrs import evolve, field, fields, frozen
 from onednn_graph.backends.onednn import proven, quarantine
 from onednn_graph.backends.onednn.library.descriptors import DESCRIPTORS
 from onednn_graph.backends.onednn.library.enumerators import Algorithm, Arg, Propagation, Query
-from onednn_graph.backends.onednn.library.implementations import REFERENCE
+from onednn_graph.backends.onednn.library.implementations import REFERENCE, begins
 from onednn_graph.backends.onednn.library.loading import dims, load
 from onednn_graph.backends.onednn.library.memory import MemoryDesc
 from onednn_graph.backends.onednn.library.primitive import (
@@ -30,8 +30,9 @@ from strategies import has_isa
 
 DECONVOLUTION = "deconvolution_forward"
 STRIDED = "brg_conv:avx512_core+brgconv_strided:avx512_core"
+AMX_LATER = "avx10_1_512_amx"
 AMX, AMX_DIRECT = "jit_1x1:avx512_core_amx", "jit:avx512_core_amx"
-F32, BF16, U8, S8 = DataType.f32, DataType.bf16, DataType.u8, DataType.s8
+F32, BF16, F16, U8, S8 = DataType.f32, DataType.bf16, DataType.f16, DataType.u8, DataType.s8
 
 
 def desc(shape, strides, dtype=F32):
@@ -227,6 +228,29 @@ def reaching(kernel, taps, step, made, apart=0):
         strides=(step, step),
         dilates=(apart, apart),
         target=last((1, 8, made, made)),
+    )
+
+
+def scattered(dtype, made, implementation="avx512_core_vnni", weights=(8, 8, 1, 1), **points):
+    """A deconvolution of integers with stride 2 along the width, by the strided kernel."""
+    return multiplied(
+        DECONVOLUTION,
+        f"brg_deconv:{implementation}+brgconv_strided:{implementation}",
+        dtype,
+        weights=weights,
+        strides=(1, 2),
+        target=last((1, 8, 4, made), U8),
+        points={getattr(Arg, name): 0 for name in points},
+    )
+
+
+def of_elements(implementation, dtype, function="eltwise_forward"):
+    """A function of each element, or its gradient."""
+    backward = function.endswith("backward")
+    ends = ("diff_src", "diff_dst") if backward else ("src", "dst")
+    layouts = {getattr(Query, f"{end}_md"): rows((4, 8), dtype) for end in ends}
+    return case(
+        Offered(function, implementation, layouts), told(function, attributes=PrimitiveAttributes(load()))
     )
 
 
@@ -817,10 +841,35 @@ NEWEST_BOUNDS = [
         combined(rows((1, 7, 4, 4)), operand=(1, 1, 1, 4)),
         combined(rows((1, 7, 4, 4)), operand=(1, 1, 4, 4)),
     ),
-    (
-        "a deconvolution of integers whose result is not reached",
-        reaching("brg_deconv:x+brgconv_strided", 2, 3, 11),
-        reaching("brg_deconv:x+brgconv_strided", 3, 3, 12),
+    *(
+        (f"a strided deconvolution of uneven width, {what}", wrong, right)
+        for what, wrong, right in (
+            ("not even", scattered(S8, 7), scattered(S8, 8)),
+            ("of s8", scattered(S8, 7), scattered(U8, 7)),
+            ("but by AMX", scattered(S8, 7), scattered(S8, 7, AMX_LATER)),
+            ("with a zero point", scattered(U8, 7, SRC=1), scattered(U8, 7, DST=1)),
+            ("with a zero point by AMX", scattered(S8, 7, AMX_LATER, SRC=1), scattered(S8, 8, SRC=1)),
+            ("of integers", scattered(S8, 7), scattered(BF16, 7)),
+        )
+    ),
+    *(
+        (f"a result of uneven width that is not reached, {what}", scattered(U8, 7, AMX_LATER, DST=1), right)
+        for what, right in (
+            ("not even", scattered(U8, 8, AMX_LATER, DST=1)),
+            ("with a zero point", scattered(U8, 7, AMX_LATER)),
+            ("by AMX", scattered(U8, 7, DST=1)),
+            ("not wholly", scattered(U8, 7, AMX_LATER, (8, 8, 1, 2), DST=1)),
+        )
+    ),
+    *(
+        (f"{function} of f16 by {kernel}, not {what}", of_elements(kernel, F16, function), right)
+        for function in ("eltwise_forward", "eltwise_backward")
+        for kernel in ("jit:sse41", "jit:avx")
+        for what, right in (
+            ("of bf16", of_elements(kernel, BF16, function)),
+            ("by AVX2", of_elements("jit:avx2", F16, function)),
+            ("by AVX-512", of_elements("jit:avx10_1_512", F16, function)),
+        )
     ),
     *(
         (
@@ -915,7 +964,7 @@ def test_every_rule_has_cases_on_both_sides(onednn):
             sides = {
                 rule.applies(features)
                 for features in listed
-                if features.function == function and features.implementation.startswith(rule.implementation)
+                if features.function == function and begins(features.implementation, rule.implementation)
             }
             assert sides == ({True} if rule.condition == "always" else {True, False}), (function, rule.name)
 
