@@ -45,7 +45,7 @@ WRONG: Table = {
     **weight_gradient.WRONG,
 }
 """What gives wrong numbers, writes out of bounds, crashes or never ends."""
-SLOW: Table = {**deconvolution.SLOW, **group_normalization.SLOW}
+SLOW: Table = {**deconvolution.SLOW, **group_normalization.SLOW, **weight_gradient.SLOW}
 """What is right, and takes longer than any other way; beside the library's reference loops, which are slow wherever
 they stand."""
 IMPRECISE: Table = {

@@ -5,7 +5,7 @@ from attrs import evolve
 from gradient_features import features_of as on
 from onednn_graph.backends.onednn.library.loading import load
 from onednn_graph.backends.onednn.proven import PROVEN, is_proven
-from onednn_graph.backends.onednn.quarantine import WRONG, refused
+from onednn_graph.backends.onednn.quarantine import SLOW, WRONG, refused
 from onednn_graph.ops.convolution_geometry import ConvolutionGeometry
 
 pytestmark = pytest.mark.usefixtures("onednn")
@@ -318,8 +318,16 @@ def test_each_bound_has_two_sides(implementation, inside, outside, what):
 def test_a_kernel_behind_copies_is_barred_as_it_is_by_itself():
     """As later versions offer kernels for channels last on plain images."""
     implementation, inside, outside, _ = ROWS[0]
-    assert refused(on(f"jit_uni_ncsp:conv+{implementation}", gradient(**inside))) is not None
-    assert refused(on(f"jit_uni_ncsp:conv+{implementation}", gradient(**outside))) is None
+    wrapped = f"jit_uni_ncsp:conv+{implementation}"
+    assert any(rule.bars(on(wrapped, gradient(**inside))) for rule in RULES)
+    assert not any(rule.bars(on(wrapped, gradient(**outside))) for rule in RULES)
+
+
+def test_a_kernel_behind_copies_is_slow_from_where_it_came_on():
+    (rule,) = SLOW["convolution_backward_weights"]
+    assert rule.bars(on("jit_uni_ncsp:conv+x64:gemm:jit", gradient()))
+    assert not rule.bars(on("x64:gemm:jit", gradient()))
+    assert [rule.holds(version) for version in ((3, 6), (3, 7), (3, 13))] == [False, True, True]
 
 
 def test_every_rule_has_a_row():
