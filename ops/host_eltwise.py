@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from . import binary, eltwise
-from .attributes import AttributeSpec, AttributeType, OneOf
+from .attributes import NON_NEGATIVE, AttributeSpec, AttributeType, OneOf
 from .data_types import DataType
 from .host import BOOLEAN, DST, HOSTED, INTEGERS, NUMBERS, SRC, VALUES, register, twin
 from .schema import InferenceContext, Port, Shape, shape_of_first_input
@@ -61,6 +61,7 @@ for _kind, _summary, _name in (
 ):
     _binary(f"Host{_kind}", _summary, f"dst = {_name}(src_0, src_1)", INTEGERS)
     HOSTED[_kind] = f"Host{_kind}"
+_binary("HostGcd", "The greatest common divisor.", "dst = gcd(|src_0|, |src_1|)", INTEGERS)
 _binary(
     "HostDivide",
     "Quotient without its fraction.",
@@ -115,9 +116,11 @@ for _kind, _summary, _formula in (
     ("Cos", "Cosine.", "dst = cos(src)"),
     ("Cosh", "Hyperbolic cosine.", "dst = cosh(src)"),
     ("Erf", "Error function.", "dst = erf(src)"),
+    ("ErfInv", "Inverse of the error function.", "erf(dst) = src"),
     ("Expm1", "Exponential less 1.", "dst = exp(src) − 1"),
     ("Floor", "The next integer below.", "dst = ⌊src⌋"),
     ("Log1p", "Logarithm of 1 more.", "dst = log(1 + src)"),
+    ("LogGamma", "Logarithm of the size of the gamma function.", "dst = log |Γ(src)|"),
     ("Sin", "Sine.", "dst = sin(src)"),
     ("Sinh", "Hyperbolic sine.", "dst = sinh(src)"),
     ("Tan", "Tangent.", "dst = tan(src)"),
@@ -125,6 +128,24 @@ for _kind, _summary, _formula in (
 ):
     _unary(f"Host{_kind}", _summary, _formula, FLOATS)
 _unary("HostSign", "−1, 0 or 1.", "dst = sign(src)", NUMBERS)
+register(
+    "HostPolygamma",
+    "A derivative of the logarithm of the gamma function: the digamma function, or one of its own.",
+    "dst = dⁿ⁺¹/dsrcⁿ⁺¹ log Γ(src), n = order",
+    (SRC,),
+    DST,
+    {"T": FLOATS},
+    shape_of_first_input,
+    (
+        AttributeSpec(
+            "order",
+            AttributeType.s64,
+            default=0,
+            rule=NON_NEGATIVE,
+            doc="How many derivatives of the digamma function.",
+        ),
+    ),
+)
 register(
     "HostStopGradient",
     "A tensor as a constant: gradients do not flow through, as with torch's detach() and jax's stop_gradient.",

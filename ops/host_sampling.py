@@ -10,7 +10,7 @@ from .registry import HOST, REGISTRY
 from .schema import BackwardOp, InferenceContext, OpSchema, Port, Shape, format_shape
 from .shared import FLOATS, axis_of, flag, known, same
 
-SAMPLINGS = ("linear", "nearest")
+SAMPLINGS = ("linear", "nearest", "cubic")
 BORDERS = ("zeros", "border", "reflection")
 
 
@@ -125,6 +125,10 @@ def _grid_sample(ctx: InferenceContext) -> tuple[Shape, ...]:
         )
     if known(src[0]) and known(grid[0]) and src[0] != grid[0]:
         raise ctx.error(f"'src' and 'grid' must have one batch, got {src[0]} and {grid[0]}")
+    if ctx.attributes.string("mode") == "cubic" and len(src) != 4:
+        raise ctx.error(
+            f"'src' must have 2 spatial axes where 'mode' is cubic, got shape {format_shape(src)}; take mode='linear'"
+        )
     return ((src[0] if known(src[0]) else grid[0], src[1], *grid[1:-1]),)
 
 
@@ -144,7 +148,7 @@ REGISTRY.register(
                 AttributeType.string,
                 default="linear",
                 rule=OneOf(SAMPLINGS),
-                doc="linear between neighbours, or the nearest one, of two as near the even one.",
+                doc="linear between neighbours; the nearest one, of two as near the even one; cubic among 4 by 4.",
             ),
             AttributeSpec(
                 "padding_mode",

@@ -23,6 +23,7 @@ BINARY: dict[str, Callable[..., Any]] = {
     "HostMultiply": np.multiply,
     "HostMaximum": np.maximum,
     "HostMinimum": np.minimum,
+    "HostGcd": np.gcd,
     "HostEqual": np.equal,
     "HostNotEqual": np.not_equal,
     "HostGreater": np.greater,

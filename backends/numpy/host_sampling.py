@@ -11,6 +11,9 @@ from ...graph.model.op import Op
 from .host_gather import counting, from_front, scatter
 from .kernels import Array, along, kernel, store, wide
 
+_CUBIC = -0.75
+"""The parameter of cubic convolution that torch and ONNX have."""
+
 
 @kernel("HostTopK")
 def top_k(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
@@ -45,21 +48,21 @@ def grid_sample(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]) -> No
     src, a = wide(inputs[0]), op.attributes
     grid = wide(inputs[1])
     shape, rank = src.shape[2:], src.ndim - 2
-    corners, border = a.flag("align_corners"), a.string("padding_mode")
     # The coordinates of one place begin with the last axis.
-    at = [_placed(grid[..., rank - 1 - i], size, corners, border) for i, size in enumerate(shape)]
-    nearest = a.string("mode") == "nearest"
-    lower = [np.rint(x) if nearest else np.floor(x) for x in at]
+    axes = [
+        _taps(
+            grid[..., rank - 1 - i], size, a.string("mode"), a.string("padding_mode"), a.flag("align_corners")
+        )
+        for i, size in enumerate(shape)
+    ]
     total = np.zeros((src.shape[0], *grid.shape[1:-1], src.shape[1]), src.dtype)
     batch = along(counting(src.shape[0]), 0, rank + 1)
-    for corner in itertools.product((0,) if nearest else (0, 1), repeat=rank):
+    for taps in itertools.product(*axes):
         weight = np.ones((), src.dtype)
         inside = np.ones((), bool)
         places: list[Array] = []
-        for x, low, step, size in zip(at, lower, corner, shape, strict=True):
-            index = low + step
-            if not nearest:
-                weight = weight * (x - low if step else 1 - (x - low))
+        for (index, factor), size in zip(taps, shape, strict=True):
+            weight = weight * factor
             inside = inside & (index >= 0) & (index < size)
             places.append(np.nan_to_num(np.clip(index, 0, size - 1)).astype(np.intp))
         # Behind the batch and the places come the channels: the advanced indices stand on both sides of a slice.
@@ -68,9 +71,28 @@ def grid_sample(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]) -> No
     store(outputs[0], np.moveaxis(total, -1, 1))
 
 
-def _placed(coordinate: Array, size: int, corners: bool, border: str) -> Array:
-    """Coordinates from −1 to 1 as places among the elements of an axis."""
+def _taps(coordinate: Array, size: int, mode: str, border: str, corners: bool) -> list[tuple[Array, Array]]:
+    """The elements of an axis that coordinates from −1 to 1 lie between, and what each counts."""
     at = (coordinate + 1) / 2 * (size - 1) if corners else ((coordinate + 1) * size - 1) / 2
+    if mode == "cubic":  # what is beyond is another element, and weighs as it would there
+        low = np.floor(at)
+        steps = [low + step for step in (-1, 0, 1, 2)]
+        return [(np.rint(_placed(x, size, corners, border)), _cubic(np.abs(x - at))) for x in steps]
+    at = _placed(at, size, corners, border)
+    if mode == "nearest":
+        return [(np.rint(at), np.ones((), at.dtype))]
+    low = np.floor(at)
+    return [(low, 1 - (at - low)), (low + 1, at - low)]
+
+
+def _cubic(x: Array) -> Array:
+    """The weight of an element so far away, at most 2."""
+    near = ((_CUBIC + 2) * x - (_CUBIC + 3)) * x**2 + 1
+    return np.where(x <= 1, near, ((x - 5) * x + 8) * x * _CUBIC - 4 * _CUBIC)
+
+
+def _placed(at: Array, size: int, corners: bool, border: str) -> Array:
+    """Places, counted in elements of an axis, with what the border makes of those beyond."""
     if border == "border":
         return np.clip(at, 0, size - 1)
     if border == "reflection":

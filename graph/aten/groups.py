@@ -67,7 +67,7 @@ def _over(t: Translation, x: Value, low: float, high: float) -> Value:
 @OPS.enter("bucketize.Tensor")
 def _bucket(t: Translation, x: Value, bounds: Value, narrow: bool = False, right: bool = False) -> Value:
     """How many bounds each element is beyond, which is the number of the bucket that it falls into."""
-    return _beyond(t, bounds, x, narrow, right)
+    return beyond(t, bounds, x, narrow, right)
 
 
 @OPS.enter("searchsorted.Tensor")
@@ -83,10 +83,10 @@ def _sorted_place(
     """The same in rows that are sorted, one for all elements or one for each row of them."""
     if order is not None:
         raise Unmapped("rows that another tensor sorts; sort them before")
-    return _beyond(t, row, x, narrow, right or side == "right")
+    return beyond(t, row, x, narrow, right or side == "right")
 
 
-def _beyond(t: Translation, bounds: Value, x: Value, narrow: bool, right: bool) -> Value:
+def beyond(t: Translation, bounds: Value, x: Value, narrow: bool = False, right: bool = False) -> Value:
     """How many of the bounds are below each element, or not above it; NaN is beyond all."""
     shape, rows = shape_of(x), shape_of(bounds)
     if math.prod(sizes(x)) * rows[-1] > MOST_COMPARED:

@@ -6,10 +6,11 @@ import math
 
 import numpy as np
 
-from ..importing.expressions import FLOATS, binary, cast, expand, reduce, reshape, take, unsqueeze, where
-from ..importing.hosted import TRUTH, cumulative
+from ..importing.expressions import FLOATS, binary, cast, cut, expand, reduce, reshape, take, unsqueeze, where
+from ..importing.hosted import TRUTH, compared, cumulative
 from ..importing.tables import Entries
 from ..importing.translation import Translation, Unmapped, Value, dtype_of, shape_of, sizes
+from .groups import beyond
 from .schema import Translate
 from .shapes import vector_norm
 
@@ -46,7 +47,7 @@ def _distances(t: Translation, a: Value, b: Value, order: float, how: int | None
 
 
 @OPS.enter("_embedding_bag", "_embedding_bag_forward_only")
-def _bags(
+def bags(
     t: Translation,
     table: Value,
     indices: Value,
@@ -58,29 +59,58 @@ def _bags(
     to_the_end: bool = False,
     padding: int = -1,
 ) -> list[Value]:
-    """Rows of a table, summed, averaged or compared in bags that begin at offsets; of equal bags that are known.
+    """Rows of a table, summed, averaged or compared in bags that begin at offsets.
 
     The other results, which only a gradient reads, are left out.
     """
     del by_frequency, sparse
-    if not isinstance(offsets, np.ndarray):
-        raise Unmapped(
-            "bags whose offsets are known at execution only; give rows of equal length, without offsets"
-        )
-    if padding >= 0:
-        raise Unmapped(f"a padding index {padding}, whose rows no bag has")
-    starts = [int(one) for one in offsets]
     total = sizes(indices)[0]
-    ends = starts[1:] if to_the_end else [*starts[1:], total]
-    starts = starts[: len(ends)]
-    counts = {end - start for start, end in zip(starts, ends, strict=True)}
-    if len(counts) != 1 or 0 in counts or starts[0] or ends[-1] != total:
-        raise Unmapped(f"bags that begin at {starts} of {total} rows; give bags of equal length")
-    rows = take(t, table, 0, indices)
+    rows: Value = take(t, table, 0, indices)
     if weights is not None:
         rows = binary(t, "Multiply", rows, unsqueeze(t, weights, [1]))
-    bags = reshape(t, rows, [len(starts), counts.pop(), sizes(table)[1]])
-    return [reduce(t, ("ReduceSum", "ReduceMean", "ReduceMax")[mode], bags, [1], keep=False)]
+    chosen = None if padding < 0 else unsqueeze(t, compared(t, "NotEqual", indices, padding), [1])
+    if chosen is not None:
+        rows = where(t, chosen, rows, -math.inf if mode == 2 else 0.0)
+    equal = _equal_bags(offsets, total, to_the_end)
+    if equal is not None and chosen is None:
+        rows = reshape(t, rows, [equal, total // equal, sizes(table)[1]])
+        return [reduce(t, ("ReduceSum", "ReduceMean", "ReduceMax")[mode], rows, [1], keep=False)]
+    own, count = dtype_of(rows), sizes(offsets)[0] - to_the_end
+    # In which bag each row is; in what comes before and behind all of them there is none.
+    number = beyond(t, offsets, np.arange(total), right=True)
+    found = t.tensor(reshape(t, number, [total, 1]))
+    width = sizes(table)[1]
+
+    def summed(x: Value, begin: float = 0.0, reduction: str = "add") -> Value:
+        there = np.full((sizes(offsets)[0] + 1, sizes(x)[1]), begin, own)
+        return cut(t, t.op("HostScatterND", there, found, x, reduction=reduction), 0, 1, count + 1)
+
+    made = summed(rows, -math.inf, "max") if mode == 2 else summed(rows)
+    if mode == 0:
+        return [made]
+    ones = np.ones((total, 1), own) if chosen is None else cast(t, chosen, own)
+    counts = summed(ones)
+    if mode == 1:
+        return [binary(t, "Divide", made, binary(t, "Maximum", counts, 1.0))]
+    return [where(t, expand(t, compared(t, "Greater", counts, 0.0), (count, width)), made, 0.0)]
+
+
+def _equal_bags(offsets: Value, total: int, to_the_end: bool) -> int | None:
+    """How many bags there are, where it is known that they hold all rows and equally many, at least one."""
+    if not isinstance(offsets, np.ndarray):
+        return None
+    bounds = offsets if to_the_end else np.append(offsets, total)
+    lengths = set(np.diff(bounds).tolist())
+    filled = bounds[0] == 0 and bounds[-1] == total and len(lengths) == 1 and 0 not in lengths
+    return len(bounds) - 1 if filled else None
+
+
+@OPS.enter("_pdist_forward")
+def _pair_distances(t: Translation, x: Value, order: float = 2) -> Value:
+    """The norm of the difference of each row and each later one."""
+    first, second = np.triu_indices(sizes(x)[0], 1)
+    apart = binary(t, "Subtract", take(t, x, 0, first), take(t, x, 0, second))
+    return vector_norm(t, apart, order, [-1])
 
 
 def put_where_true(

@@ -105,6 +105,18 @@ def _scatter_reduce(
     return scattered(t, x, axis, indices, part, REDUCTIONS[reduction])
 
 
+@OPS.enter("scatter.reduce")
+def _scatter_by(t: Translation, x: Value, axis: int, indices: Value, updates: Value, reduction: str) -> Value:
+    return _scatter_reduce(t, x, axis, indices, updates, reduction)
+
+
+@OPS.enter("scatter.value_reduce")
+def _scatter_value_by(
+    t: Translation, x: Value, axis: int, indices: Value, value: float, reduction: str
+) -> Value:
+    return _scatter_reduce(t, x, axis, indices, np.full(sizes(indices), value, dtype_of(x)), reduction)
+
+
 def _part_for(t: Translation, updates: Value, indices: Value) -> Value:
     """The elements that have an index: torch leaves out those beyond on any axis."""
     for axis, (have, count) in enumerate(zip(sizes(updates), sizes(indices), strict=True)):
@@ -180,17 +192,41 @@ def _select_scatter(t: Translation, x: Value, part: Value, axis: int, place: int
     return _slice_scatter(t, x, unsqueeze(t, part, [axis]), axis, row, row + 1)
 
 
-@OPS.enter("diagonal")
+@OPS.enter("diagonal", "diagonal_copy")
 def _diagonal(t: Translation, x: Value, offset: int = 0, first: int = 0, second: int = 1) -> Value:
     """Every so many elements of the last two axes in one row."""
-    rank = len(shape_of(x))
+    order, shape = _with_last(x, first, second)
+    rows = _of_diagonal(shape, offset)
+    flat = reshape(t, transpose(t, x, order), (*shape[:-2], shape[-2] * shape[-1]))
+    return cut(t, flat, -1, rows.start, rows.stop, rows.step)
+
+
+@OPS.enter("diagonal_scatter")
+def _diagonal_scatter(
+    t: Translation, x: Value, part: Value, offset: int = 0, first: int = 0, second: int = 1
+) -> Value:
+    order, shape = _with_last(x, first, second)
+    rows = _of_diagonal(shape, offset)
+    if not rows:
+        return x
+    flat = reshape(t, transpose(t, x, order), (*shape[:-2], shape[-2] * shape[-1]))
+    made = _slice_scatter(t, flat, part, len(shape) - 2, rows.start, rows.stop, rows.step)
+    return transpose(t, reshape(t, made, shape), [order.index(axis) for axis in range(len(order))])
+
+
+def _with_last(x: Value, first: int, second: int) -> tuple[list[int], tuple[int, ...]]:
+    """An order of axes with these two at the end, and the shape in it."""
     first, second = axis_of(x, first), axis_of(x, second)
-    order = [*(a for a in range(rank) if a not in (first, second)), first, second]
-    *rest, rows, columns = sizes(transpose(t, x, order))
-    flat = reshape(t, transpose(t, x, order), (*rest, rows * columns))
+    order = [*(a for a in range(len(shape_of(x))) if a not in (first, second)), first, second]
+    return order, tuple(sizes(x)[axis] for axis in order)
+
+
+def _of_diagonal(shape: Sequence[int], offset: int) -> range:
+    """Which elements of the last two axes, in one row, a diagonal has."""
+    rows, columns = shape[-2:]
     count = max(0, min(rows, columns - offset) if offset >= 0 else min(rows + offset, columns))
     start = offset if offset >= 0 else -offset * columns
-    return cut(t, flat, -1, start, start + (count - 1) * (columns + 1) + 1 if count else start, columns + 1)
+    return range(start, start + (count - 1) * (columns + 1) + 1 if count else start, columns + 1)
 
 
 @OPS.enter("unfold.default")

@@ -1,8 +1,9 @@
-"""ATen's ops that become several of ours, where torch has one kernel: shifts, signs, medians, products so far."""
+"""ATen's ops for which torch has one kernel, and we have several ops or NumPy: shifts, signs, order, rare functions."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
@@ -26,11 +27,11 @@ from ..importing.expressions import (
     unsqueeze,
     where,
 )
-from ..importing.hosted import any_of, compared, extreme
+from ..importing.hosted import TRUTH, any_of, compared, extreme, gathered, logical
 from ..importing.sampling import top_k
 from ..importing.tables import Entries
 from ..importing.translation import Translation, Unmapped, Value, dtype_of, shape_of, sizes
-from .elementwise import add_product, fractions, promoted, promoted_fractions
+from .elementwise import add_product, fractions, of_fractions, promoted, promoted_fractions
 from .schema import Translate, cast_if_asked
 
 OPS = Entries[Translate]("aten.")
@@ -192,6 +193,38 @@ def _products(t: Translation, x: Value, axis: int, dtype: object = None) -> Valu
     return x
 
 
+@OPS.enter("gcd")
+def _common_divisor(t: Translation, a: Value, b: Value) -> Value:
+    return t.op("HostGcd", *operands(t, *promoted(t, a, b)))
+
+
+@OPS.enter("lcm")
+def _common_multiple(t: Translation, a: Value, b: Value) -> Value:
+    """By the divisor that both have, which is 0 for zeros alone."""
+    a, b = (t.tensor(one) for one in operands(t, *promoted(t, a, b)))
+    divisor = binary(t, "Maximum", _common_divisor(t, a, b), 1)
+    part = t.op("HostDivide", *operands(t, a, divisor), rounding="zero")
+    return t.op("HostAbs", binary(t, "Multiply", part, b))
+
+
+# --- functions -------------------------------------------------------------------------------------------
+
+
+@OPS.enter("polygamma")
+def _polygamma(t: Translation, order: int, x: Value) -> Value:
+    return t.op("HostPolygamma", fractions(t, x), order=order)
+
+
+@OPS.enter("digamma")
+def _digamma(t: Translation, x: Value) -> Value:
+    return _polygamma(t, 0, x)
+
+
+OPS.add(
+    {"erfinv": partial(of_fractions, kind="HostErfInv"), "lgamma": partial(of_fractions, kind="HostLogGamma")}
+)
+
+
 # --- order -----------------------------------------------------------------------------------------------
 
 
@@ -221,6 +254,40 @@ def _medians(t: Translation, x: Value, axis: int = -1, keep: bool = False) -> li
 @OPS.enter("median.default")
 def _median(t: Translation, x: Value) -> Value:
     return _medians(t, reshape(t, x, [-1]), 0)[0]
+
+
+def _extremes_so_far(t: Translation, x: Value, axis: int, *, kind: str) -> Sequence[Value]:
+    """The largest or smallest element up to each one, and where the last such is: of 2 at first, then of twice as many.
+
+    NaN stays from where it is found.
+    """
+    if not shape_of(x):
+        return [x, np.zeros((), _INTEGER)]
+    axis, shape = axis_of(x, axis), sizes(x)
+    row = [-1 if a == axis else 1 for a in range(len(shape))]
+    place: Value = np.array(np.broadcast_to(np.arange(shape[axis]).reshape(row), shape))
+    made = cast(t, x, np.dtype(np.uint8)) if dtype_of(x) == TRUTH else x
+    reach = 1
+    while reach < shape[axis]:
+        # The first ones have none before them, and stand for themselves.
+        before, place_before = (
+            concat(t, [cut(t, one, axis, 0, reach), cut(t, one, axis, 0, shape[axis] - reach)], axis)
+            for one in (made, place)
+        )
+        own = compared(t, kind, made, before)
+        if dtype_of(made) in FLOATS:
+            own = logical(t, "Or", own, t.op("HostIsNaN", made))
+        made, place = where(t, own, made, before), where(t, own, place, place_before)
+        reach *= 2
+    return [gathered(t, x, axis, place), place]
+
+
+OPS.add(
+    {
+        "cummax": partial(_extremes_so_far, kind="GreaterEqual"),
+        "cummin": partial(_extremes_so_far, kind="LessEqual"),
+    }
+)
 
 
 # --- activations -----------------------------------------------------------------------------------------

@@ -40,7 +40,6 @@ TABLE: dict[str, Translate] = merged(
 """Of a module in inference mode."""
 TRAINING: dict[str, Translate] = merged(replaced(TABLE, training.INSTEAD), training.OPS)
 """Of a module in training."""
-del TRAINING["aten._embedding_bag"]  # its gradient reads more than the first of its results
 del TRAINING["aten.instance_norm"]  # it falls into ops that move its running statistics
 TRAINING_SINCE_2_14: dict[str, Translate] = replaced(TRAINING, training.SINCE_2_14)
 """The same, with the gradients that torch has had since 2.14."""
@@ -52,3 +51,4 @@ AUTOGRAD: dict[str, Translate] = merged(
     normalization_backward.OPS,
 )
 """Of the graphs of forward and backward pass that autograd makes."""
+del AUTOGRAD["aten._embedding_bag"]  # its gradient reads more than the first of its results

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import numpy as np
 from attrs import evolve
@@ -16,6 +17,7 @@ from ..importing.translation import Drawn, Translation, Unmapped, Value, dtype_o
 from ..model.logical_tensor import LogicalTensor
 from .elementwise import add, clamp, clamp_between, divided, multiply, promoted
 from .layers import attended
+from .places import bags
 from .recurrent import KINDS, recurrent
 from .schema import Translate
 from .shapes import embedding
@@ -31,6 +33,10 @@ STOP = "detach_copy"
 """ATen's op that stands for the end of a gradient."""
 SATURATION = 1.7580993408473766
 """Minus the least value of SELU, which an alpha dropout puts in the place of what is dropped."""
+BY_FREQUENCY = (
+    "scale_grad_by_freq=True has no counterpart; leave it out, or train the module by torch.compile"
+)
+"""What is said of an embedding whose gradients are divided by counts."""
 _FLOAT = np.dtype(np.float32)
 
 
@@ -132,15 +138,22 @@ def _embedding(
 ) -> Value:
     """Rows of a table, of which one has no gradient where there is a padding."""
     if by_frequency:
-        raise Unmapped(
-            "scale_grad_by_freq=True has no counterpart; leave it out, or train the module by torch.compile"
-        )
+        raise Unmapped(BY_FREQUENCY)
     rows = embedding(t, table, indices)
     if padding < 0:
         return rows
     padded = compared(t, "Equal", indices, padding)
     column = t.op("HostReshape", padded, shape=[*sizes(indices), 1], special_zero=False)
     return where(t, column, _stopped(t, rows), rows)
+
+
+@INSTEAD.enter("_embedding_bag")
+def _embedding_bag(
+    t: Translation, table: Value, indices: Value, offsets: Value, by_frequency: bool = False, *more: Any
+) -> list[Value]:
+    if by_frequency:
+        raise Unmapped(BY_FREQUENCY)
+    return bags(t, table, indices, offsets, False, *more)
 
 
 # --- what gradients flow through at a bound -----------------------------------------------------------------

@@ -27,7 +27,7 @@ STOPS.update(("HostIsNaN", "HostIsInf", "HostArgMax", "HostArgMin"))
 STOPS.update(("HostStopGradient", "HostMeanWeight", "HostRankWeight"))
 STOPS.update(("HostCeil", "HostDivide", "HostFloor", "HostSign", "HostTrunc"))  # steps
 STOPS.update(  # integers alone
-    ("HostAbs", "HostAdd", "HostSubtract", "HostMultiply", "HostMaximum", "HostMinimum")
+    ("HostAbs", "HostAdd", "HostSubtract", "HostMultiply", "HostMaximum", "HostMinimum", "HostGcd")
 )
 STOPS.update(("HostReduceMax", "HostReduceMin", "HostReduceProd", "HostReduceSum"))
 NOT_DIFFERENTIABLE["HostOnnx"] = "it runs by ONNX's reference; replace its node in the model"
@@ -68,13 +68,12 @@ def error_function(ctx: GradientContext) -> Iterator[Made]:
 
 @rule("HostModulo", spread=True)
 def modulo(ctx: GradientContext) -> Iterator[Made]:
-    """By the dividend 1, by the divisor −⌊src_0 / src_1⌋."""
+    """By the dividend 1, by the divisor how often it is in it, with the other sign."""
     if ctx.wants("src_0"):
         yield "src_0", ctx.sum_to(ctx.gradient, "src_0")
     if ctx.wants("src_1"):
-        if ctx.op.attributes.flag("of_dividend"):
-            raise ctx.error("the gradient by 'src_1' with of_dividend=True has no rule")
-        times = ctx.make.op("HostFloor", ctx.make.divide(ctx.input("src_0"), ctx.input("src_1")))
+        rounding = "zero" if ctx.op.attributes.flag("of_dividend") else "down"
+        times = ctx.make.op("HostDivide", ctx.input("src_0"), ctx.input("src_1"), rounding=rounding)
         yield "src_1", ctx.make.negative(ctx.sum_to(ctx.make.multiply(ctx.gradient, times), "src_1"))
 
 
@@ -97,48 +96,89 @@ def cumulative_sum(ctx: GradientContext) -> Iterator[Made]:
     yield "src", ctx.make.ops("HostCumSum", [ctx.gradient], attributes)[0]
 
 
-@rule("HostScatterND")
-def scatter_nd(ctx: GradientContext) -> Iterator[Made]:
-    """By the updates what stands in their places, by src the rest. Of two for one place both count as the last one."""
-    indices, axis = ctx.input("indices"), ctx.op.attributes.integer("axis")
-    summed = _is_sum(ctx)
+@rule("HostScatterND", "HostScatterElements")
+def scatter(ctx: GradientContext) -> Iterator[Made]:
+    """By the updates what stands in their places, by src the rest. Of two for one place both count as the last one.
+
+    Of extremes all elements that are one share the gradient, as in torch. Of products each has that of the others.
+    """
+    reduction = ctx.op.attributes.string("reduction")
+    if reduction in _SHARES:
+        yield from _SHARES[reduction](ctx)
+        return
     if ctx.wants("updates"):
-        yield "updates", _replaced(ctx, indices, axis)
-    if ctx.wants("src") and summed:
+        yield "updates", _found(ctx, ctx.gradient)
+    if ctx.wants("src") and reduction == "add":
         yield "src", ctx.gradient
     elif ctx.wants("src"):
         zeros = ctx.make.expand(ctx.make.number(0, ctx.gradient), ctx.shape_of("updates"))
-        yield "src", ctx.make.op("HostScatterND", ctx.gradient, indices, zeros, axis=axis)
+        yield "src", _put(ctx, ctx.gradient, zeros, "none")
 
 
-def _replaced(ctx: GradientContext, indices: LogicalTensor, axis: int) -> LogicalTensor:
-    """What lies in the gradient at the places that updates were put to."""
+def _extremes(ctx: GradientContext) -> Iterator[Made]:
+    """The gradient, shared out evenly among the elements that are the result."""
+    result = ctx.output()
+    zero, one = ctx.make.number(0, ctx.gradient), ctx.make.number(1, ctx.gradient)
+
+    def hits(x: LogicalTensor, there: LogicalTensor) -> LogicalTensor:
+        return ctx.make.choose(ctx.make.op("HostEqual", x, there), one, zero)
+
+    of_src = hits(ctx.input("src"), result)
+    of_updates = hits(ctx.input("updates"), _found(ctx, result))
+    share = ctx.make.divide(ctx.gradient, _put(ctx, of_src, of_updates, "add"))
+    if ctx.wants("src"):
+        yield "src", ctx.make.multiply(share, of_src)
+    if ctx.wants("updates"):
+        yield "updates", ctx.make.multiply(_found(ctx, share), of_updates)
+
+
+def _others(ctx: GradientContext) -> Iterator[Made]:
+    """The gradient by the product of all other factors, of which one that is 0 leaves nothing."""
+    zero, one = ctx.make.number(0, ctx.gradient), ctx.make.number(1, ctx.gradient)
+    factors = ctx.input("src"), ctx.input("updates")
+    none = [ctx.make.op("HostEqual", x, zero) for x in factors]
+    numbers = [ctx.make.choose(is_none, one, x) for is_none, x in zip(none, factors, strict=True)]
+    zeros = _put(ctx, *(ctx.make.choose(is_none, one, zero) for is_none in none), "add")
+    product = ctx.make.multiply(ctx.gradient, _put(ctx, *numbers, "mul"))
+    by_number = ctx.make.choose(ctx.make.op("HostEqual", zeros, zero), product, zero)
+    by_zero = ctx.make.choose(ctx.make.op("HostEqual", zeros, one), product, zero)
+    if ctx.wants("src"):
+        yield "src", ctx.make.choose(none[0], by_zero, ctx.make.divide(by_number, numbers[0]))
+    if ctx.wants("updates"):
+        there, here = _found(ctx, by_zero), _found(ctx, by_number)
+        yield "updates", ctx.make.choose(none[1], there, ctx.make.divide(here, numbers[1]))
+
+
+_SHARES = {"max": _extremes, "min": _extremes, "mul": _others}
+"""Reduction → the gradients by src and by the updates."""
+
+
+def _put(ctx: GradientContext, x: LogicalTensor, updates: LogicalTensor, reduction: str) -> LogicalTensor:
+    """A tensor like src with updates at their places."""
+    axis = ctx.op.attributes.integer("axis")
+    return ctx.make.op(ctx.op.kind, x, ctx.input("indices"), updates, axis=axis, reduction=reduction)
+
+
+def _found(ctx: GradientContext, x: LogicalTensor) -> LogicalTensor:
+    """What lies in a tensor like src at the places of updates."""
+    indices, axis = ctx.input("indices"), ctx.op.attributes.integer("axis")
+    if ctx.op.kind == "HostScatterElements":
+        return ctx.make.op("HostGatherElements", x, indices, axis=axis)
+    return _of_places(ctx, x, indices, axis)
+
+
+def _of_places(ctx: GradientContext, x: LogicalTensor, indices: LogicalTensor, axis: int) -> LogicalTensor:
+    """Parts of a tensor like src by their places, which are named from an axis on."""
     if axis == 0:
-        return ctx.make.op("HostGatherND", ctx.gradient, indices)
+        return ctx.make.op("HostGatherND", x, indices)
     src, updates = ctx.shape_of("src").shape, ctx.shape_of("updates").shape
     if src is None or updates is None:
         raise ctx.error("the gradient by 'updates' needs a known number of axes where 'axis' is not 0")
     rank, axis = len(src), axis % len(src)
     # What is named comes first, and goes back afterwards.
-    found = ctx.make.op(
-        "HostGatherND", ctx.make.transpose(ctx.gradient, [*range(axis, rank), *range(axis)]), indices
-    )
+    found = ctx.make.op("HostGatherND", ctx.make.transpose(x, [*range(axis, rank), *range(axis)]), indices)
     behind = len(updates) - axis
     return ctx.make.transpose(found, [*range(behind, len(updates)), *range(behind)])
-
-
-@rule("HostScatterElements")
-def scatter_elements(ctx: GradientContext) -> Iterator[Made]:
-    """As of HostScatterND."""
-    indices, axis = ctx.input("indices"), ctx.op.attributes.integer("axis")
-    summed = _is_sum(ctx)
-    if ctx.wants("updates"):
-        yield "updates", ctx.make.op("HostGatherElements", ctx.gradient, indices, axis=axis)
-    if ctx.wants("src") and summed:
-        yield "src", ctx.gradient
-    elif ctx.wants("src"):
-        zeros = ctx.make.expand(ctx.make.number(0, ctx.gradient), ctx.shape_of("updates"))
-        yield "src", ctx.make.op("HostScatterElements", ctx.gradient, indices, zeros, axis=axis)
 
 
 @rule("HostGatherElements")
@@ -186,15 +226,3 @@ def grouped_outer_product(ctx: GradientContext) -> Iterator[Made]:
         yield "src", ctx.make.op("HostGroupedMatMul", ctx.input("diff_dst"), turned, ends)
     if ctx.wants("diff_dst"):
         yield "diff_dst", ctx.make.op("HostGroupedMatMul", ctx.input("src"), ctx.gradient, ends)
-
-
-def _is_sum(ctx: GradientContext) -> bool:
-    """Whether updates are added to what is there, not put in its place.
-
-    Raises:
-        UnsupportedError: another reduction.
-    """
-    reduction = ctx.op.attributes.string("reduction")
-    if reduction not in ("none", "add"):
-        raise ctx.error(f"the gradient with reduction={reduction!r} has no rule")
-    return reduction == "add"

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 
 from ..model.logical_tensor import LogicalTensor
 from .arithmetic import Arithmetic
 from .context import GradientContext
-from .rules import NOT_DIFFERENTIABLE, Made, rule
-
-NOT_DIFFERENTIABLE["HostGridSample"] = "no op takes what a grid has sampled back to its places"
+from .rules import Made, rule
 
 
 def _one_and(make: Arithmetic, x: LogicalTensor, sign: float) -> LogicalTensor:
@@ -26,6 +25,12 @@ def _over_root(make: Arithmetic, x: LogicalTensor) -> LogicalTensor:
     return make.op("Reciprocal", make.op("Sqrt", x))
 
 
+def _over_bell(make: Arithmetic, x: LogicalTensor) -> LogicalTensor:
+    """√π / 2 · exp(y²), y the inverse of the error function at x."""
+    bell = make.op("Exp", make.op("Square", make.op("HostErfInv", x)))
+    return make.scale(bell, math.sqrt(math.pi) / 2)
+
+
 DERIVATIVES: dict[str, Callable[[Arithmetic, LogicalTensor], LogicalTensor]] = {
     "HostAcos": lambda make, x: make.negative(_over_root(make, _one_and(make, x, -1))),
     "HostAcosh": lambda make, x: _over_root(make, make.subtract(make.op("Square", x), make.number(1, x))),
@@ -35,7 +40,9 @@ DERIVATIVES: dict[str, Callable[[Arithmetic, LogicalTensor], LogicalTensor]] = {
     "HostAtanh": lambda make, x: _over(make, _one_and(make, x, -1)),
     "HostCosh": lambda make, x: make.op("HostSinh", x),
     "HostExpm1": lambda make, x: make.op("Exp", x),
+    "HostErfInv": _over_bell,
     "HostLog1p": lambda make, x: _over(make, make.add(make.number(1, x), x)),
+    "HostLogGamma": lambda make, x: make.op("HostPolygamma", x),
     "HostSinh": lambda make, x: make.op("HostCosh", x),
     "HostTan": lambda make, x: _over(make, make.op("Square", make.op("HostCos", x))),
 }
@@ -47,6 +54,13 @@ def function(ctx: GradientContext) -> Iterator[Made]:
     """The gradient times the derivative."""
     derivative = DERIVATIVES[ctx.op.kind](ctx.make, ctx.input("src"))
     yield "src", ctx.make.multiply(ctx.gradient, derivative)
+
+
+@rule("HostPolygamma", spread=True)
+def polygamma(ctx: GradientContext) -> Iterator[Made]:
+    """The next order."""
+    order = ctx.op.attributes.integer("order") + 1
+    yield "src", ctx.make.multiply(ctx.gradient, ctx.make.op("HostPolygamma", ctx.input("src"), order=order))
 
 
 @rule("HostPower", spread=True)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ...ops.host_sampling import SAMPLINGS
 from .expressions import FLOATS, HALVES, axis_of, binary, cast, reduce, reshape, squeeze, unsqueeze, where
 from .hosted import TRUTH, compared, logical
 from .layers import pooling
@@ -36,8 +37,8 @@ def scattered(
 
 def sampled(t: Translation, x: Value, grid: Value, mode: str, padding: str, corners: bool) -> Value:
     """What lies at the coordinates that a grid names."""
-    if mode not in ("linear", "nearest"):
-        raise Unmapped(f"a sampling of mode {mode!r}")
+    if mode not in SAMPLINGS or (mode == "cubic" and len(shape_of(x)) != 4):
+        raise Unmapped(f"a sampling of mode {mode!r} of {len(shape_of(x))} axes")
     return t.op("HostGridSample", x, grid, mode=mode, padding_mode=padding, align_corners=corners)
 
 

@@ -80,6 +80,51 @@ FUNCTIONS = {
         PLACES[0],
         integers(3, 4),
     ),
+    "bags of any length": (
+        lambda i, w, o: F.embedding_bag(i.reshape(-1), w, o, mode="mean"),
+        PLACES[0],
+        integers(3, 4),
+        torch.tensor([0, 3, 3, 7, 12]),
+    ),
+    "bags of any length, largest": (
+        lambda i, w: F.embedding_bag(i.reshape(-1), w, torch.tensor([0, 3, 3, 7]), mode="max"),
+        PLACES[0],
+        integers(3, 4),
+    ),
+    "bags of any length that end": (
+        lambda i, w: F.embedding_bag(
+            i.reshape(-1), w, torch.tensor([0, 3, 7]), mode="sum", include_last_offset=True
+        ),
+        PLACES[0].reshape(-1)[:7],
+        integers(3, 4),
+    ),
+    **{
+        f"bags {mode} with padding": (
+            lambda i, w, mode=mode: F.embedding_bag(i, w, mode=mode, padding_idx=1),
+            torch.tensor([[0, 1, 2], [1, 1, 1], [2, 0, 0]]),
+            integers(3, 4),
+        )
+        for mode in ("sum", "mean", "max")
+    },
+    "distances of pairs": (lambda x: F.pdist(x[0]) + F.pdist(x[1], 1), normal(2, 3, 4)),
+    **{
+        f"scatter by {word}": (lambda x, i, word=word: x.scatter(1, i, x * 2, reduce=word), X, PLACES)
+        for word in ("add", "multiply")
+    },
+    "scatter number by multiply": (lambda x: x.scatter(1, ROWS, 5.0, reduce="multiply"), X),
+    "diagonal replaced": (lambda x: torch.diagonal_scatter(x, x[:, 0, :3] * 9, 1, 1, 2), X),
+    "diagonal replaced below": (lambda x: torch.diagonal_scatter(x, x[0, :, :2] * 9, -1, 2, 0), X),
+    "diagonal of nothing": (lambda x: torch.diagonal_scatter(x + 1, x[:, 0, :0], 9, 1, 2), X),
+    **{
+        f"grid cubic, {border}, {corners}": (
+            lambda x, border=border, corners=corners: F.grid_sample(
+                x, x[:, :2].permute(0, 2, 3, 1), mode="bicubic", padding_mode=border, align_corners=corners
+            ),
+            IMAGE,
+        )
+        for border in ("zeros", "border", "reflection")
+        for corners in (False, True)
+    },
     "put": (lambda x: torch.index_put(x, (torch.tensor([1, 0]), torch.tensor([2, 0])), torch.ones(4)), X),
     "assigned": (with_part, X),
     "folded": (lambda x: F.fold(x, (4, 4), 2), integers(2, 12, 9)),
@@ -111,6 +156,7 @@ FUNCTIONS = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:The reduce argument of torch.scatter:UserWarning")
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_a_function(name):
     function, *given = FUNCTIONS[name]

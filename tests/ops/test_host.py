@@ -21,7 +21,7 @@ CALLS = {
         for kind in (
             *("HostAdd", "HostSubtract", "HostMultiply", "HostDivide", "HostModulo", "HostMaximum"),
             *("HostMinimum", "HostEqual", "HostNotEqual", "HostGreater", "HostGreaterEqual"),
-            *("HostAnd", "HostOr", "HostXor"),
+            *("HostAnd", "HostOr", "HostXor", "HostGcd"),
         )
     },
     **{kind: ([((2, 3), F), ((3,), F)], {}, (2, 3)) for kind in ("HostPower", "HostAtan2")},
@@ -32,7 +32,7 @@ CALLS = {
             *("HostIsNaN", "HostIsInf", "HostCeil", "HostCos", "HostErf", "HostFloor", "HostSin"),
             *("HostAcos", "HostAcosh", "HostAsin", "HostAsinh", "HostAtan", "HostAtanh", "HostCosh"),
             *("HostExpm1", "HostLog1p", "HostSinh", "HostTan", "HostTrunc", "HostStopGradient"),
-            "HostMeanWeight",
+            *("HostMeanWeight", "HostErfInv", "HostLogGamma", "HostPolygamma"),
         )
     },
     **{
@@ -223,6 +223,12 @@ REFUSED = {
         [(2, 3, 4, 5), (1, 6, 7, 2)],
         {},
         "must have one batch, got 2 and 1",
+    ),
+    "cubes of cubes": (
+        "HostGridSample",
+        [(2, 3, 4, 5, 6), (2, 6, 7, 8, 3)],
+        {"mode": "cubic"},
+        "2 spatial axes where 'mode' is cubic.*take mode='linear'",
     ),
     "a grid's axes": ("HostGridSample", [(2, 3, 4), (2, 6, 7, 2)], {}, "and 'grid' as many axes"),
     "an axis": ("HostGather", [(5,), (2,)], {"axis": 1}, "attribute 'axis' must be between -1 and 0"),

@@ -344,6 +344,9 @@ GRADIENT_CALLS: dict[str, list[Call]] = {
     "HostSin": one(),
     "HostCos": one(),
     "HostErf": one(),
+    "HostErfInv": one(np.tanh(X) * 0.9),
+    "HostLogGamma": one(PLUS + 0.5),
+    "HostPolygamma": [*one(PLUS + 0.5), *one(PLUS + 0.5, order=1)],
     "HostAcos": one(np.tanh(X) * 0.9),
     "HostAcosh": one(PLUS + 1.5),
     "HostAsin": one(np.tanh(X) * 0.9),
@@ -358,7 +361,20 @@ GRADIENT_CALLS: dict[str, list[Call]] = {
     "HostPower": pairs(positive=True),
     "HostAtan2": pairs(positive=True),
     "HostTopK": [*one(apart(3, 7), axis=1, k=3), *one(apart(3, 7), axis=0, k=2, largest=False)],
-    "HostModulo": [Call((away(X, 0), PLUS + 5))],
+    "HostModulo": [
+        Call((away(X, 0), PLUS + 5)),
+        Call((20 * away(X, 0), PLUS + 5)),
+        Call((20 * away(X, 0), PLUS + 5), {"of_dividend": True}),
+    ],
+    "HostGridSample": [
+        Call(
+            (IMAGE, np.tanh(normal(2, 2, 3, 2))),
+            {"mode": mode, "padding_mode": border, "align_corners": corners},
+        )
+        for mode in ("linear", "cubic")
+        for border in ("zeros", "border", "reflection")
+        for corners in (False, True)
+    ],
     "HostExpand": [*one(normal(3, 1), shape=[2, -1, 4]), *one(normal(4), shape=[3, 4])],
     "HostExpandTo": [Call((normal(3, 1), normal(2, 3, 4)), by=(0,))],
     "HostSumTo": [
@@ -389,10 +405,14 @@ GRADIENT_CALLS: dict[str, list[Call]] = {
         Call((normal(5, 3), np.array([[2], [2]]), normal(2, 3)), {"reduction": "add"}),
         Call((normal(2, 4, 3), np.array([[[2], [0]], [[1], [3]]]), normal(2, 2, 2, 3)), {"axis": 1}),
         Call((normal(2, 4, 3), np.array([[2, 2], [1, 0]]), normal(2, 2)), {"axis": -2, "reduction": "add"}),
+        Call((apart(5, 3), np.array([[2], [2], [0]]), 10 * apart(3, 3)), {"reduction": "max"}),
+        Call((normal(2, 4, 3), np.array([[2, 2], [1, 0]]), normal(2, 2)), {"axis": -2, "reduction": "mul"}),
     ],
     "HostScatterElements": [
         Call((normal(5, 3), np.array([[2, 0, 1], [4, 4, 0]]), normal(2, 3)), {"axis": 0}),
         Call((normal(5, 3), np.array([[2, 2, 1]]), normal(1, 3)), {"axis": 1, "reduction": "add"}),
+        Call((apart(5, 3), np.array([[2, 2, 1]]), 10 * apart(1, 3)), {"axis": 1, "reduction": "min"}),
+        Call((normal(5, 3), np.array([[2, 2, 1]]), normal(1, 3)), {"axis": 1, "reduction": "mul"}),
     ],
     "HostGroupedMatMul": [
         Call((normal(5, 3), normal(3, 3, 2), np.array([2, 2, 4]))),

@@ -125,11 +125,6 @@ REFUSED = {
         og.ArgumentError,
         "recompute must hold tensors that ops make, and tensor 'x'",
     ),
-    "without a rule": (
-        lambda g, x, y: sampled(g),
-        og.UnsupportedError,
-        "gradients of HostGridSample is missing",
-    ),
     "finalized": (lambda g, x, y: (g.finalize(), g.gradients(y, [x], 1)), og.GraphError, "finalized"),
     "quantised": (
         lambda g, x, y: g.gradients(g.op("Quantize", x, scales=[0.5]), [x], 1),
@@ -161,11 +156,6 @@ REFUSED = {
         "the gradient by its input 'probability' has no rule",
     ),
 }
-
-
-def sampled(graph):
-    image, grid = graph.input("image", "f32", [1, 1, 4, 4]), graph.input("grid", "f32", [1, 2, 2, 2])
-    graph.gradients(graph.op("HostGridSample", image, grid), [image], 1)
 
 
 def through_integers(graph, x):
