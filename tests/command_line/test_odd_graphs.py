@@ -44,6 +44,18 @@ def test_inputs_that_no_op_reads_have_made_up_data_too(unread, command):
     assert call(*command, unread)
 
 
+def test_a_model_of_onnx_is_checked_with_them(tmp_path):
+    pytest.importorskip("onnx", reason="needs the extra 'onnx'")
+    graph = og.Graph()
+    graph.output(graph.relu(graph.input("x", "f32", [4]), name="y"))
+    graph.output(graph.tensor(0), name="same")
+    graph.input("unread", "f32", [3])
+    graph.to_onnx(tmp_path / "model.onnx")
+    assert "unread" in og.from_onnx(tmp_path / "model.onnx").input_names
+    (case,) = json.loads(call("check", "--json", tmp_path / "model.onnx"))["cases"]
+    assert case["reason"] is None
+
+
 def test_a_result_that_is_an_input_is_compared(unread):
     told = json.loads(call("compare", "--seconds", "0.01", "--json", unread))
     assert told["ok"], told

@@ -309,10 +309,11 @@ def _placed(tensor: LogicalTensor, array: Array) -> Array:
 
 def _check_memory(graph: Graph) -> None:
     """Skips what does not fit: all tensors in their types, and what the reference holds at a time in f64."""
-    tensors = {t.id: t for op in graph.ops for t in (*op.inputs, *op.outputs)}
+    ends = (*graph.inputs, *graph.outputs)  # of inputs some may be read by no op
+    tensors = {t.id: t for t in (*ends, *(t for op in graph.ops for t in (*op.inputs, *op.outputs)))}
     sizes = {i: math.prod(t.dims) for i, t in tensors.items()}
     last = {t.id: op.id for op in graph.ops for t in op.inputs}
-    live = {t.id for t in (*graph.inputs, *graph.outputs)}
+    live = {t.id for t in ends}
     most = 0
     for op in graph.ops:
         live |= {t.id for t in op.outputs}
