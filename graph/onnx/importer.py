@@ -16,7 +16,6 @@ from ...ops.errors import (
     UnsupportedError,
     nearest,
 )
-from ...ops.records import frozen
 from ...ops.values import format_value
 from ..core.editing import check_left_open
 from ..graph import Graph
@@ -46,6 +45,7 @@ from ..runtime.cached import cached
 from ..runtime.libraries import library
 from ..runtime.parameter import Parameter
 from ..unknown_sizes.sampling import OpenSize
+from .branches import known_branch, names_in
 from .checks import Known, NodeChecks, inferred, label_of
 from .contrib.table import REWRITES, rewritten
 from .control import CONTROL
@@ -57,65 +57,15 @@ from .host_nodes import host_node
 from .modules import module_titles
 from .node import constant_scalar
 from .patterns import Pattern, patterns
-from .protos import captured, kind_of
+from .protos import kind_of
 from .quantized import stays_quantized
-from .reading import Model, alive_in
+from .reading import Model, alive_in, constants_of
 from .table import TABLE
 from .types import NUMBERS, numpy_type_of
+from .waiting import Waiting
 
 FOREIGN = 1 << 32
 """Ids of inputs of types that graphs don't have begin here."""
-
-
-@frozen(eq=False, slots=False)
-class Waiting:
-    """A node that has not become ops.
-
-    Attributes:
-        number: its place among the nodes.
-        node: the node.
-        label: what messages call it.
-        failed: why it has no translation; empty for one that reads what is not there yet.
-        needed: how many of its outputs are.
-        defining: whether it is one of the nodes that define the one at its place.
-    """
-
-    number: int
-    node: Any
-    label: str
-    failed: str
-    needed: int
-    defining: bool = False
-
-    @cached
-    def kind(self) -> str:
-        """Its op, as tables have it."""
-        return kind_of(self.node)
-
-    @cached
-    def place(self) -> tuple[object, ...]:
-        """What tells it from the nodes of other places, and from others that define the one at its place."""
-        return (self.number, *self.node.output[: self.defining])
-
-    @cached
-    def captured(self) -> tuple[str, ...]:
-        """Names of what graphs inside it read from around it."""
-        return tuple(captured(self.node))
-
-    @cached
-    def outputs(self) -> tuple[str, ...]:
-        """Names of what it makes; empty ones are not there."""
-        return tuple(self.node.output)
-
-    @cached
-    def inputs(self) -> tuple[str, ...]:
-        """Names of what it takes; empty ones are not there."""
-        return tuple(self.node.input)
-
-    @cached
-    def reads(self) -> tuple[str, ...]:
-        """Names of what it takes, and of what graphs inside it read from around it."""
-        return (*self.inputs, *self.captured)
 
 
 class Importer:
@@ -189,6 +139,11 @@ class Importer:
             raise unsupported(self.problems, "ONNX model")
         if self.refused:
             raise unsupported(self.refused, "ONNX model")
+
+    @cached
+    def _outside(self) -> frozenset[str]:
+        """Names that the model's own nodes make."""
+        return frozenset(name for node in self.proto.graph.node for name in node.output)
 
     @property
     def open_only(self) -> bool:
@@ -344,6 +299,8 @@ class Importer:
             return
         if pattern is None and not node.domain:
             self.check_node(node, label)
+        if kind == "If" and self._decided(node, number):
+            return
         self.t.label = self.titles.get(node.output[0], label)
         inputs = [self.values[name] if name else None for name in sources]
         try:
@@ -388,6 +345,42 @@ class Importer:
             self._node(one, number, set(one.output) - unused, None)
         self.waiting[waiting:] = [evolve(one, defining=True) for one in self.waiting[waiting:]]
 
+    def _decided(self, node: Any, number: int) -> bool:
+        """Translates the branch of an If that is known to be the one, as part of the graph; whether it can be."""
+        branch = known_branch(node, self.values)
+        if branch is None:
+            return False
+        constants = constants_of(self.onnx, branch, self.model.fold_limit)
+        inside = names_in(branch, constants)
+        if not inside.isdisjoint({*self._outside, *self.values, *self.broken, *self.later}):
+            return False  # a name that has another meaning around it
+        lengths = len(self.problems), len(self.refused), len(self.waiting)
+        for name, array in constants.items():
+            self._named(name, array)
+        found = {} if self.model.opset < 13 or self.model.plain else self._patterns(branch)
+        alive = alive_in(branch, found)
+        for one in branch.node:
+            self._node(one, number, alive, found.get(one.output[0]) if one.output else None)
+        if len(self.problems) > lengths[0] or (len(self.waiting) > lengths[2] and not self.open):
+            self._forget(inside, lengths)
+            return False
+        self.waiting[lengths[2] :] = [evolve(one, defining=True) for one in self.waiting[lengths[2] :]]
+        for name, info in zip(node.output, branch.output, strict=False):
+            if info.name in self.values:
+                self.values[name] = self.values[info.name]
+            else:
+                (self.later if info.name in self.later else self.broken).add(name)
+        return True
+
+    def _forget(self, names: set[str], lengths: tuple[int, int, int]) -> None:
+        """Goes back to before these names were made, when so many nodes had problems, were refused and were waiting."""
+        for found, length in zip((self.problems, self.refused, self.waiting), lengths, strict=True):
+            del found[length:]
+        self.broken.difference_update(names)
+        self.later.difference_update(names)
+        for name in names:
+            self.values.pop(name, None)
+
     def _by_definition(self, node: Any, number: int, inputs: Sequence[Value | None]) -> bool:
         """Translates a node by what ONNX defines its op by, other ops; whether it has such a definition.
 
@@ -409,11 +402,7 @@ class Importer:
         if len(self.waiting) == lengths[2] or (in_parts and len(self.refused) == lengths[1]):
             self.waiting[lengths[2] :] = [evolve(one, defining=True) for one in self.waiting[lengths[2] :]]
             return bool(nodes)
-        for found, length in zip((self.problems, self.refused, self.waiting), lengths, strict=True):
-            del found[length:]
-        self.broken.difference_update(alive)
-        for name in alive:
-            self.values.pop(name, None)
+        self._forget(alive, lengths)
         return False
 
     def _on_host(self, node: Any, inputs: Sequence[Value | None]) -> bool:
@@ -438,7 +427,8 @@ class Importer:
             return
         self.broken.update(waiting.node.output)
         self.waiting.append(waiting)
-        if kind not in TABLE and kind not in REWRITES:
+        decided = kind == "If" and self.open and waiting.node.input[0] in self.later
+        if kind not in TABLE and kind not in REWRITES and not decided:
             inputs = [self.values.get(name) for name in waiting.node.input]
             self._problem(Problem(kind, waiting.label, NO_TRANSLATION), waiting.node, inputs)
 

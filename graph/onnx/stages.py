@@ -32,12 +32,13 @@ from .contrib.table import REWRITES
 from .control import CONTROL
 from .evaluation import Evaluation
 from .folding import reference_first
-from .importer import Importer, Waiting
+from .importer import Importer
 from .own import OWN
 from .plain import at_once
 from .reading import Model, constants_of
 from .table import TABLE
 from .types import NUMBERS, is_array
+from .waiting import Waiting
 
 MAX_STAGES = 8
 """Stages that are kept for different shapes of what goes into them."""
@@ -138,15 +139,17 @@ class Stages:
     Args:
         model: the graph with its constants.
         compile_graph: prepares a graph of ours.
-        inside: whether it is a graph inside a node.
+        repeated: whether it is the body of a loop, or inside one: what goes into it has other sizes each time, as often
+            as not. The graph of an If is met with the same ones call after call.
 
     Attributes:
         outputs: names.
     """
 
     def __init__(
-        self, model: Model, compile_graph: Callable[[Graph], CompiledGraph], *, inside: bool = False
+        self, model: Model, compile_graph: Callable[[Graph], CompiledGraph], *, repeated: bool = False
     ) -> None:
+        self._repeated = repeated
         self._compile = compile_graph
         self._evaluation = Evaluation(model)
         self._inner: BoundedCache[int, Stages] = BoundedCache(1 << 20)
@@ -158,8 +161,7 @@ class Stages:
         constants = {name: _read_only(array) for name, array in model.constants.items()}
         self._start = Stage(None, (), (), {}, {}, self._folded(nodes, constants))
         self._model = evolve(model, constants=constants)
-        # What goes into a loop's body has other sizes each time, as often as not.
-        self._first = inside or all(_is_alone(one.kind) and one.kind in OWN for one in self._start.waiting)
+        self._first = repeated or all(_is_alone(one.kind) and one.kind in OWN for one in self._start.waiting)
         self.outputs = [info.name for info in model.proto.graph.output]
 
     def run(self, given: Mapping[str, Any], trace: Trace) -> list[Any]:
@@ -320,8 +322,8 @@ class Stages:
             if name:
                 values[name] = value
 
-    def inner(self, graph: Any) -> Stages:
-        """A graph inside a node, which reads what stands around it."""
+    def inner(self, graph: Any, kind: str) -> Stages:
+        """A graph inside a node of a kind, which reads what stands around it."""
 
         def made() -> Stages:
             onnx = self._model.onnx
@@ -333,7 +335,10 @@ class Stages:
             # Names inside are new ones, or those of around: constants of there stay constants.
             constants = {**self._model.constants, **constants_of(onnx, graph, self._model.fold_limit)}
             self._graphs.append(graph)  # so that its id is that of no other
-            return Stages(evolve(self._model, proto=proto, constants=constants), self._compile, inside=True)
+            repeated = self._repeated or kind != "If"
+            return Stages(
+                evolve(self._model, proto=proto, constants=constants), self._compile, repeated=repeated
+            )
 
         return self._inner.get(id(graph), made)
 
@@ -360,7 +365,7 @@ class _Body:
 
     def run(self, graph: Any, inputs: Sequence[Any]) -> list[Any]:
         """The outputs of a graph inside the node."""
-        inner = self.stages.inner(graph)
+        inner = self.stages.inner(graph, self.waiting.kind)
         given = {name: self.values[name] for name in self.waiting.captured}
         given |= {info.name: value for info, value in zip(graph.input, inputs, strict=True)}
         start = perf_counter()
