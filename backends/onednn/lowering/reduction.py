@@ -21,7 +21,7 @@ from .long_sums import LANES, SHORT, check_length, stages
 from .lowering import Lowered, Lowering
 from .pooling import without_gaps
 from .post_ops import OperandView, PostOps
-from .sums_of_rows import follow, has_many_short_rows, sum_of_rows, sum_within_rows
+from .sums_of_rows import check_rows, follow, has_many_short_rows, sum_of_rows, sum_within_rows
 from .views import reshaped_strides
 
 ALGORITHMS: dict[str, tuple[Algorithm, float]] = {
@@ -60,6 +60,7 @@ def reduce(low: Lowering, op: Op, links: Sequence[Link]) -> None:
             raise Unfit("the product that sums up short rows takes nothing along")
         if _by_product(low, op, src, axes):
             return
+    check_rows(low, src, axes, alone=not links)
     post_ops = PostOps(low, OperandView(output), scales_result=False)
     post_ops.add_links(links)
     attributes = post_ops.attributes()

@@ -3,7 +3,8 @@
 Of what lies outside of what stays, the rows of a matrix, the library has reference loops. Of what lies within, the
 numbers of each row, it has a kernel that takes about as long for each row, be it of 32 numbers or of 500: with AVX2 and
 later the product takes a sixteenth of its time for rows of 16, a third for 256 and half of it for 512 (with SSE4.1 half
-to three quarters), by one thread and by two.
+to three quarters), by one thread and by two. What no product tells, as the largest, is for NumPy there: it is found in
+0.05 ms in the place of 30 for 65536 rows of 3.
 """
 
 from __future__ import annotations
@@ -13,11 +14,13 @@ from collections.abc import Collection
 
 import numpy as np
 
+from ....graph.runtime.threads import get_num_threads
 from ....ops.data_types import DataType
 from ..library.descriptors import MatMul
 from ..library.enumerators import Algorithm, Arg, FpmathMode
 from ..library.primitive import PostOp
 from ..plan.steps import Buffer
+from ..plan.unfit import Unfit
 from .long_sums import LONGEST, stages
 from .lowering import Lowering
 
@@ -56,7 +59,11 @@ def sum_of_rows(low: Lowering, src: Buffer, axes: Collection[int], data_type: Da
 
 
 MANY = 128
-"""Rows from which on a product sums their numbers in less time."""
+"""Rows from which on another way takes less time."""
+MANY_BEFORE_OTHERS = 1024
+"""Rows for which it does where the kernel would take along what follows."""
+COLUMNS = 400
+"""Numbers of a row, times threads, of which NumPy finds the largest in less time, one after another for all rows."""
 
 
 def has_many_short_rows(src: Buffer, axes: Collection[int]) -> bool:
@@ -72,6 +79,24 @@ def has_many_short_rows(src: Buffer, axes: Collection[int]) -> bool:
         return False
     apart = min(strides[a] for a in stay)
     return apart >= length and follow(stay, shape, strides, apart)
+
+
+def check_rows(low: Lowering, src: Buffer, axes: Collection[int], *, alone: bool) -> None:
+    """Leaves short rows, of which no product tells what is asked, to columns in NumPy.
+
+    Args:
+        alone: whether nothing goes along with the reduction.
+
+    Raises:
+        Unfit: the library's kernel would take longer by these threads.
+    """
+    if low.request.forced or not has_many_short_rows(src, axes):
+        return
+    shape = src.desc.shape
+    length = math.prod(shape[a] for a in axes)
+    rows = math.prod(shape) // length
+    if rows >= (MANY if alone else MANY_BEFORE_OTHERS) and length * get_num_threads() <= COLUMNS:
+        raise Unfit(f"{rows} rows of {length} elements, each of which is a call of the library's kernel")
 
 
 def sum_within_rows(
