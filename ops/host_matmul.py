@@ -1,11 +1,17 @@
-"""The host family's product of groups of rows by a matrix each, as of experts of which each token has a few."""
+"""The host family's products: of integers, and of groups of rows by a matrix each, as of experts of a mixture."""
 
 from __future__ import annotations
 
-from .host import INDICES, register
+from attrs import evolve
+
+from . import matmul
+from .host import HOSTED, INDICES, INTEGERS, SOURCE, register
+from .registry import HOST, REGISTRY
 from .schema import InferenceContext, Port, Shape, format_shape
 from .shared import FLOATS, known
 
+TWINNED = (matmul,)
+"""The family that has a twin here, and is registered first."""
 _ENDS = Port("ends", "TI", doc="(G), behind the last row of each group: not falling, between 0 and M.")
 
 
@@ -44,6 +50,19 @@ def _of_weights(ctx: InferenceContext) -> tuple[Shape, ...]:
     return ((ends[0], src[1], diff_dst[1]),)
 
 
+_PRODUCT, _ = REGISTRY.resolve("MatMul")
+REGISTRY.register(
+    evolve(
+        _PRODUCT,
+        kind="HostMatMul",
+        summary="Product of matrices of integers, exact but for what overflows, which begins anew.",
+        outputs=(Port("dst", "T", doc="(…, M, N)."),),
+        types={"T": INTEGERS},
+        source=SOURCE,
+        family=HOST,
+    )
+)
+HOSTED["MatMul"] = "HostMatMul"
 register(
     "HostGroupedMatMul",
     "Rows in groups, one behind the other, each group by a matrix of its own.",

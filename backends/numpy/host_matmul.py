@@ -1,4 +1,4 @@
-"""NumPy kernels of products of groups of rows by a matrix each."""
+"""NumPy kernels of products of integers, and of groups of rows by a matrix each."""
 
 from __future__ import annotations
 
@@ -10,6 +10,17 @@ from ...graph.model.op import Op
 from ...ops.errors import ArgumentError
 from .kernels import Array, kernel, store, wide
 from .matmul import LONG
+
+
+@kernel("HostMatMul")
+def matmul(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
+    """Dst = src · weights + bias, in the type of all; vectors are not transposed."""
+    factors = [
+        x.swapaxes(-1, -2) if op.attributes.flag(flag) and x.ndim > 1 else x
+        for x, flag in zip(inputs[:2], ("transpose_a", "transpose_b"), strict=True)
+    ]
+    made = np.matmul(*factors)
+    np.copyto(outputs[0], made + inputs[2] if len(inputs) > 2 else made)
 
 
 def _groups(op: Op, ends: Array, rows: int) -> Iterator[tuple[int, slice]]:

@@ -306,16 +306,6 @@ def _log_sigmoid(t: Translation, x: Value) -> Value:
     return negative(t, t.op("SoftPlus", negative(t, x), beta=1.0))
 
 
-_LOGARITHMS = {"log2": 1 / math.log(2), "log10": 1 / math.log(10)}
-
-
-def _logarithm(t: Translation, x: Value, *, factor: float) -> Value:
-    return binary(t, "Multiply", t.op("Log", fractions(t, x)), factor)
-
-
-OPS.add({name: partial(_logarithm, factor=factor) for name, factor in _LOGARITHMS.items()})
-
-
 @OPS.enter("exp2")
 def _exp2(t: Translation, x: Value) -> Value:
     return power(t, 2.0, fractions(t, x))
@@ -467,6 +457,11 @@ def _ones_like(t: Translation, x: Value, dtype: object = None, *_: object) -> Va
 @OPS.enter("mm", "bmm", "matmul", "mv")
 def _matmul(t: Translation, a: Value, b: Value) -> Value:
     return matmul(t, a, b)
+
+
+@OPS.enter("_int_mm")
+def _product_of_bytes(t: Translation, a: Value, b: Value) -> Value:
+    return matmul(t, cast(t, a, np.dtype(np.int32)), cast(t, b, np.dtype(np.int32)))
 
 
 @OPS.enter("addmm", "baddbmm")

@@ -32,7 +32,7 @@ OF_FRACTIONS = {
     name: f"Host{name.capitalize()}"
     for name in (
         *("acos", "acosh", "asin", "asinh", "atan", "atanh", "cos", "cosh", "erf", "expm1"),
-        *("log1p", "sin", "sinh", "tan"),
+        *("log10", "log1p", "log2", "sin", "sinh", "tan"),
     )
 }
 """Functions that make floating-point numbers of integers and truths."""

@@ -63,7 +63,7 @@ def numpy_type_of(dtype: object) -> np.dtype[Any]:
     if "complex" in str(dtype):
         raise Unmapped(f"{dtype} is no type of oneDNN Graph; give torch.view_as_real(…) of what is complex")
     if str(dtype) not in NUMPY_TYPES:
-        raise Unmapped(f"element type {dtype} has no counterpart")
+        raise Unmapped(f"element type {dtype} has no counterpart; convert it before, to torch.float32 say")
     return NUMPY_TYPES[str(dtype)]
 
 

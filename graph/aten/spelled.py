@@ -31,7 +31,7 @@ from ..importing.hosted import TRUTH, any_of, compared, extreme, gathered, logic
 from ..importing.sampling import top_k
 from ..importing.tables import Entries
 from ..importing.translation import Translation, Unmapped, Value, dtype_of, shape_of, sizes
-from .elementwise import add_product, fractions, of_fractions, promoted, promoted_fractions
+from .elementwise import add_product, alike, fractions, of_fractions, promoted, promoted_fractions
 from .schema import Translate, cast_if_asked
 
 OPS = Entries[Translate]("aten.")
@@ -83,6 +83,8 @@ def _is_negative(t: Translation, x: Value) -> Value:
 @OPS.enter("copysign.Tensor", "copysign.Scalar")
 def _with_sign(t: Translation, x: Value, sign: Operand) -> Value:
     x, sign = promoted_fractions(t, x, sign)  # pyright: ignore[reportAssignmentType] -- it was no number
+    if not isinstance(sign, int | float) and shape_of(x) and shape_of(sign):  # in the type that holds both
+        x, sign = alike(t, [x, sign])
     size = t.op("Abs", x)
     if isinstance(sign, int | float):
         return negative(t, size) if math.copysign(1, sign) < 0 else size
@@ -103,9 +105,12 @@ def _angle(t: Translation, x: Value) -> Value:
 def _hypotenuse(t: Translation, a: Value, b: Value) -> Value:
     first, second = operands(t, *promoted(t, a, b))
     own = dtype_of(first)
-    if own not in HALVES:
-        return length(t, first, second)
-    return cast(t, length(t, cast(t, first, _FLOAT), cast(t, second, _FLOAT)), own)
+    if own in HALVES:
+        first, second = cast(t, first, _FLOAT), cast(t, second, _FLOAT)
+    # Whatever the other one is, NaN too, a side without end leaves none.
+    endless = logical(t, "Or", t.op("HostIsInf", first), t.op("HostIsInf", second))
+    made = length(t, first, second)
+    return cast(t, where(t, endless, np.full((), math.inf, dtype_of(made)), made), own)
 
 
 def length(t: Translation, a: Value, b: Value) -> Value:
@@ -230,6 +235,8 @@ OPS.add(
 
 @OPS.enter("kthvalue.default")
 def _kth(t: Translation, x: Value, count: int, axis: int = -1, keep: bool = False) -> list[Value]:
+    if not shape_of(x):
+        return [x, np.zeros((), _INTEGER)]
     return [_last(t, one, axis, keep) for one in top_k(t, x, count, axis, largest=False)]
 
 
@@ -242,6 +249,8 @@ def _last(t: Translation, x: Value, axis: int, keep: bool) -> Value:
 @OPS.enter("median.dim")
 def _medians(t: Translation, x: Value, axis: int = -1, keep: bool = False) -> list[Value]:
     """The lower one of the two in the middle; where there is a NaN, that one."""
+    if not shape_of(x):
+        return _kth(t, x, 1)
     value, place = _kth(t, x, (sizes(x)[axis] + 1) // 2, axis, keep)
     if dtype_of(x) not in FLOATS:
         return [value, place]

@@ -27,7 +27,16 @@ STOPS.update(("HostIsNaN", "HostIsInf", "HostArgMax", "HostArgMin"))
 STOPS.update(("HostStopGradient", "HostMeanWeight", "HostRankWeight"))
 STOPS.update(("HostCeil", "HostDivide", "HostFloor", "HostSign", "HostTrunc"))  # steps
 STOPS.update(  # integers alone
-    ("HostAbs", "HostAdd", "HostSubtract", "HostMultiply", "HostMaximum", "HostMinimum", "HostGcd")
+    (
+        "HostAbs",
+        "HostAdd",
+        "HostSubtract",
+        "HostMultiply",
+        "HostMaximum",
+        "HostMinimum",
+        "HostGcd",
+        "HostMatMul",
+    )
 )
 STOPS.update(("HostReduceMax", "HostReduceMin", "HostReduceProd", "HostReduceSum"))
 NOT_DIFFERENTIABLE["HostOnnx"] = "it runs by ONNX's reference; replace its node in the model"

@@ -41,6 +41,8 @@ DERIVATIVES: dict[str, Callable[[Arithmetic, LogicalTensor], LogicalTensor]] = {
     "HostCosh": lambda make, x: make.op("HostSinh", x),
     "HostExpm1": lambda make, x: make.op("Exp", x),
     "HostErfInv": _over_bell,
+    "HostLog10": lambda make, x: make.scale(_over(make, x), 1 / math.log(10)),
+    "HostLog2": lambda make, x: make.scale(_over(make, x), 1 / math.log(2)),
     "HostLog1p": lambda make, x: _over(make, make.add(make.number(1, x), x)),
     "HostLogGamma": lambda make, x: make.op("HostPolygamma", x),
     "HostSinh": lambda make, x: make.op("HostCosh", x),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from ...ops.data_types import DataType
 from ..model.op import Op
 from .entries import Writers
@@ -124,6 +126,13 @@ def _log1p(out: Writing, op: Op) -> str:
     small = out.node("Less", out.node("Abs", x), out.number(0.5, dtype))
     far = out.node("Log", out.node("Add", x, out.number(1, dtype)))
     return out.node("Where", small, out.node("Add", half, half), far)
+
+
+@WRITERS.of("HostLog2", "HostLog10")
+def _logarithm(out: Writing, op: Op) -> str:
+    (src,) = op.inputs
+    base = math.log(2 if op.kind == "HostLog2" else 10)
+    return out.node("Div", out.node("Log", out.name(src)), out.number(base, src.data_type))
 
 
 @WRITERS.of("HostNot")

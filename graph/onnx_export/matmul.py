@@ -11,12 +11,14 @@ from .writing import Writing
 WRITERS = Writers()
 
 
-@WRITERS.of("MatMul")
+@WRITERS.of("MatMul", "HostMatMul")
 def _matmul(out: Writing, op: Op) -> str:
     src, weights, *bias = op.inputs
     kind = op.outputs[0].data_type
     # Results that are wider than the factors are made of wider factors; narrower ones are rounded once.
     wide = kind if kind in (DataType.f32, DataType.f64) else src.data_type
+    if kind in (DataType.s8, DataType.u8):  # which ONNX has no products of; their last bits are the same
+        wide = DataType.s32
 
     def factor(tensor: LogicalTensor, flag: str) -> str:
         rank = len(out.shape(tensor, op))

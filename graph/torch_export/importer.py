@@ -45,6 +45,11 @@ from .state import CHANGES, State, changing
 from .stops import with_stops
 
 Table = Mapping[str, Translate]
+RANDOM = (
+    "it makes random numbers, which a graph has none of; draw them before and give them as an input, or, of a dropout, "
+    "import the module with training=True"
+)
+"""What is said of what draws."""
 BROKEN = object()
 """Stands for the outputs of a node that could not be translated."""
 
@@ -275,7 +280,7 @@ class _Importer:
     def _held(self, key: str, tensor: Any) -> Any:
         """A parameter of the graph, or a tensor that becomes a constant of it."""
         constant = tensor.detach()
-        if constant.is_complex():
+        if constant.is_complex() or "float8" in str(constant.dtype):  # constants that torch computes with
             return constant
         array = self._array(constant)
         parameter = None if self.state is None else self.state.taken(key, tensor, array)
@@ -410,6 +415,8 @@ class _Importer:
             raise Unmapped(
                 "it is an op of training; import the module with training=True, or put it into inference mode"
                 if in_training
+                else RANDOM
+                if draws(op, args, named)
                 else "there is no translation for it"
             )
         return translate(self.t, *[self._operand(one) for one in bound(op, args, named)])
@@ -440,7 +447,7 @@ class _Importer:
     def _folded(self, op: Any, args: list[Any], named: dict[str, Any]) -> Any:
         """The value of an op whose arguments are all constant, by torch."""
         if draws(op, args, named):
-            raise Unmapped("it makes random numbers")
+            raise Unmapped(RANDOM)
         try:
             with self.torch.no_grad():
                 return op(

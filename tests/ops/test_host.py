@@ -32,7 +32,7 @@ CALLS = {
             *("HostIsNaN", "HostIsInf", "HostCeil", "HostCos", "HostErf", "HostFloor", "HostSin"),
             *("HostAcos", "HostAcosh", "HostAsin", "HostAsinh", "HostAtan", "HostAtanh", "HostCosh"),
             *("HostExpm1", "HostLog1p", "HostSinh", "HostTan", "HostTrunc", "HostStopGradient"),
-            *("HostMeanWeight", "HostErfInv", "HostLogGamma", "HostPolygamma"),
+            *("HostMeanWeight", "HostErfInv", "HostLog2", "HostLog10", "HostLogGamma", "HostPolygamma"),
         )
     },
     **{
@@ -48,6 +48,7 @@ CALLS = {
     "HostGatherND": ([((2, 5, 3), F), ((2, 4, 1), W)], {"batch_dims": 1}, (2, 4, 3)),
     "HostScatterND": ([((5, 3), F), ((2, 1), W), ((2, 3), F)], {}, (5, 3)),
     "HostScatterElements": ([((5, 3), F), ((2, 1), W), ((2, 1), F)], {"axis": 0}, (5, 3)),
+    "HostMatMul": ([((2, 5, 3), W), ((4, 3), W), ((4,), W)], {"transpose_b": True}, (2, 5, 4)),
     "HostGroupedMatMul": ([((5, 3), F), ((2, 3, 4), F), ((2,), W)], {}, (5, 4)),
     "HostGroupedMatMulWeights": ([((5, 3), F), ((5, 4), F), ((2,), W)], {}, (2, 3, 4)),
     "HostGridSample": ([((2, 3, 4, 5), F), ((2, 6, 7, 2), F)], {}, (2, 3, 6, 7)),

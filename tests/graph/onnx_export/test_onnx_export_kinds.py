@@ -108,6 +108,8 @@ def whole(*shape, low=-9, high=9, dtype=np.int32):
 
 
 X = reals(2, 3, 5, 4)
+SHIFTED = {"HostAcosh": 1.9, "HostLog2": 1, "HostLog10": 1}
+"""Kind → what its domain begins beyond."""
 NAN = np.array([np.nan, np.inf, -np.inf, 0, -0.0, 1.5, -1.5, 2.5], np.float32)
 TINY = np.array([1e-7, -1e-7, 1e-3, -0.4, 0.6, 3, -0.999, 20, 80], np.float32)
 B16 = ml_dtypes.bfloat16
@@ -118,7 +120,7 @@ I8 = whole(3, 4, low=-128, high=127, dtype=np.int8)
     ("build", "inputs"),
     [
         *[
-            (lambda g, x, kind=kind: g.op(kind, x), [reals(4, 3) * 0.4 + (1.9 if kind == "HostAcosh" else 0)])
+            (lambda g, x, kind=kind: g.op(kind, x), [reals(4, 3) * 0.4 + SHIFTED.get(kind, 0)])
             for kind in sorted(TABLE)
             if kind in {s.kind for s in REGISTRY.host}
             and [p.name for p in REGISTRY.resolve(kind)[0].inputs] == ["src"]
@@ -221,6 +223,13 @@ I8 = whole(3, 4, low=-128, high=127, dtype=np.int8)
             for m in ("linear", "nearest", "cubic")
             for p in ("zeros", "border", "reflection")
             for a in (True, False)
+        ],
+        *[
+            (
+                lambda g, x, w: g.op("HostMatMul", x, w, transpose_b=True),
+                [whole(2, 5, 3, low=-90, high=90, dtype=d), whole(4, 3, low=-90, high=90, dtype=d)],
+            )
+            for d in (np.int8, np.int32, np.int64)
         ],
         (lambda g, x: g.op("HostTopK", x, axis=1, k=2, largest=False), [X]),
         (lambda g, x: g.op("HostTopK", x, axis=-1, k=3), [whole(3, 7, dtype=np.int64)]),
