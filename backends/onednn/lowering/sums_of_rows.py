@@ -59,10 +59,10 @@ def sum_of_rows(low: Lowering, src: Buffer, axes: Collection[int], data_type: Da
 
 
 MANY = 128
-"""Rows from which on another way takes less time."""
-MANY_BEFORE_OTHERS = 1024
-"""Rows for which it does where the kernel would take along what follows."""
-COLUMNS = 400
+"""Rows from which on a product sums their numbers in less time."""
+FOR_COLUMNS, BEFORE_OTHERS = 512, 1024
+"""Rows from which on columns take less time; and where the kernel would take along what follows."""
+COLUMNS = 200
 """Numbers of a row, times threads, of which NumPy finds the largest in less time, one after another for all rows."""
 
 
@@ -95,7 +95,7 @@ def check_rows(low: Lowering, src: Buffer, axes: Collection[int], *, alone: bool
     shape = src.desc.shape
     length = math.prod(shape[a] for a in axes)
     rows = math.prod(shape) // length
-    if rows >= (MANY if alone else MANY_BEFORE_OTHERS) and length * get_num_threads() <= COLUMNS:
+    if rows >= (FOR_COLUMNS if alone else BEFORE_OTHERS) and length * get_num_threads() <= COLUMNS:
         raise Unfit(f"{rows} rows of {length} elements, each of which is a call of the library's kernel")
 
 
