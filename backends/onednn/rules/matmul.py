@@ -11,6 +11,18 @@ from .rule import Rule, Table
 from .shared import BELOW_THE_CPU, SATURATING
 
 
+def _has_groups_across_tiles(features: Features) -> bool:
+    """Whether groups of rows that share a scale end in the middle of the 32 rows that kernels of bf16 take at once."""
+    how = features.attributes.decompression
+    if how is None or features.src.data_type is not DataType.bf16:
+        return False
+    rows = features.weights.shape[-2]
+    given = [
+        numbers.group[0] for numbers in (how.scales, how.points) if numbers is not None and numbers.group
+    ]
+    return any(16 < group < rows and group % 32 == 16 for group in given)
+
+
 def _goes_elsewhere(features: Features) -> bool:
     """Whether a product with a second operand of several elements goes to batches that don't lie as rows do."""
     target = features.dst
@@ -181,6 +193,16 @@ WRONG: Table = {
             ),
             seen="takes other weights for most columns: f32 (1, 512) by s4 (512, 3) of strides (4, 1), and u4 with 15 "
             "to 129 columns",
+            since=(3, 13),
+        ),
+        Rule(
+            name="groups-across-tiles",
+            implementation="brg_matmul",
+            condition="rows of bf16 meet integers in several groups of rows, of an odd multiple of 16 rows above 16",
+            applies=_has_groups_across_tiles,
+            seen="numbers of other groups, and NaN: groups of 48, 80 and 112 of bf16 (7, 144) by u8 (144, 2) say, in a "
+            "fifth of the problems by kernels of AVX-512 with bf16 and in most by AMX's; groups of 16 and of multiples "
+            "of 32 were right in 500, as were those of f32 and f16",
             since=(3, 13),
         ),
         Rule(

@@ -14,6 +14,8 @@ from onednn_graph.backends.onednn.library.implementations import REFERENCE, begi
 from onednn_graph.backends.onednn.library.loading import dims, load
 from onednn_graph.backends.onednn.library.memory import MemoryDesc
 from onednn_graph.backends.onednn.library.primitive import (
+    Decompression,
+    Grouping,
     NativeEngine,
     PostOp,
     PrimitiveAttributes,
@@ -172,6 +174,24 @@ def batched(data, weights):
 def lying(source, target):
     """Products of matrices that lie somehow, with as many in rows."""
     return multiplied("matmul", "brg:x", F32, source=source, right=rows(target), target=rows(target))
+
+
+def decompressed(inner, group, points=None, dtype=DataType.bf16):
+    """A product by integers with scales for groups of so many rows, or for columns, and zero points alike."""
+
+    def each(size):
+        mask, groups = (2, ()) if size is None else (3, (size, 1))
+        return Grouping(mask, groups, F32)
+
+    attributes = PrimitiveAttributes(load())
+    attributes.decompression = Decompression(each(group), None if points is None else each(points))
+    layouts = {
+        Query.src_md: rows((7, inner), dtype),
+        Query.weights_md: rows((inner, 2), U8),
+        Query.dst_md: rows((7, 2)),
+    }
+    offered = Offered("matmul", "brg_matmul:avx512_core_bf16", layouts, "avx512_core_bf16")
+    return case(offered, told("matmul", attributes=attributes))
 
 
 def long_sums(order=(1, 8), inner=2048, columns=64, dtype=S8, count=8, threads=2):
@@ -882,6 +902,16 @@ NEWEST_BOUNDS = [
         for what, left, shape, steps, made in (
             ("between them", rows((2, 2, 1)), (2, 1, 8), (16, 8, 1), (2, 2, 8)),
             ("between some", rows((2, 2, 2, 1)), (2, 2, 1, 8), (40, 16, 8, 1), (2, 2, 2, 8)),
+        )
+    ),
+    *(
+        (f"bf16 by {what}", decompressed(*there), decompressed(*right))
+        for what, there, right in (
+            ("groups of 48", (144, 48), (128, 32)),
+            ("groups of 80", (240, 80), (80, 80)),
+            ("groups of 112", (224, 112), (32, 16)),
+            ("points in groups of 48", (144, None, 48), (144, None, None)),
+            ("groups of 48 again", (96, 48), (96, 48, None, DataType.f16)),
         )
     ),
     (
