@@ -324,6 +324,21 @@ def test_whole_numbers_divided_by_0_are_torchs_error(dtype, division):
             run(x, y)
 
 
+@pytest.mark.parametrize("product", [torch.mm, torch._int_mm, lambda x, y: torch.addmm(y[0], x, y)])
+def test_whole_numbers_are_multiplied_by_torch(product):
+    """It has kernels for them, and NumPy has none that are fast."""
+    dtype = torch.int8 if product is torch._int_mm else torch.int64
+    x, y = ((normal(32, 32, seed=seed) * 9).to(dtype) for seed in (0, 1))
+    module = nn.Linear(4, 4)
+    module.forward = lambda x, y: product(x, y) + module.bias[0]
+    with torch.no_grad():
+        made = compiled(module)(x, y)
+    assert torch.equal(made, product(x, y) + module.bias[0])
+    (function,) = functions(module)
+    names = [step.name for program in function.programs.values() for step in program.steps]
+    assert any("mm" in name for name in names)
+
+
 def test_a_division_by_a_number_is_part_of_a_region():
     module = nn.Linear(4, 4)
     module.forward = lambda x: (x + 1) // 2 % 3 + module.weight

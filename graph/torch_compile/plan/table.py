@@ -18,7 +18,7 @@ from ..framework import aten
 LEFT_TO_TORCH = frozenset(
     f"aten.{name}"
     for name in (
-        *("native_dropout", "bernoulli", "dropout"),
+        *("native_dropout", "bernoulli", "dropout", "_int_mm"),
         *("embedding", "gather", "index_select", "_embedding_bag", "_embedding_bag_forward_only"),
         *("scatter", "scatter_add", "scatter_reduce"),
         *("sort", "topk", "sign"),
@@ -30,8 +30,8 @@ LEFT_TO_TORCH = frozenset(
 (dropout, bernoulli), its errors for indices out of range, below 0 as well, which NumPy counts from the end (embedding,
 gather, index_select, scatter and their like), its order among equal elements (sort, topk), zero for the sign of NaN,
 and infinity for the extreme of a row that is infinite altogether, as masked scores are, of which the library makes the
-largest number (amax, amin, max, min). And those for which it has one kernel where importers need several ops, or a
-product with a matrix that is mostly zeros."""
+largest number (amax, amin, max, min), and its kernel for products of bytes (_int_mm). And those for which it has one
+kernel where importers need several ops, or a product with a matrix that is mostly zeros."""
 INEXACT = frozenset(
     f"aten.{name}"
     for name in ("log", "log2", "log10", "_log_softmax", "softplus", "log_sigmoid", "logsumexp")
@@ -81,6 +81,19 @@ def _is_whole(one: Operand) -> bool:
     return isinstance(one, int) if isinstance(one, int | float) else dtype_of(one) not in FLOATS
 
 
+def _of_fractions(translate: Translate, t: Translation, *operands: Any) -> Any:
+    """A product of matrices of floating-point numbers.
+
+    Raises:
+        Unmapped: it is of whole numbers, of which torch has kernels.
+    """
+    if any(not isinstance(one, int | float) and dtype_of(one) not in FLOATS for one in operands):
+        raise Unmapped("whole numbers are multiplied, for which torch has kernels")
+    return translate(t, *operands)
+
+
+PRODUCTS = frozenset(f"aten.{name}" for name in ("mm", "bmm", "addmm", "baddbmm", "mv"))
+"""Products of matrices."""
 DIVISIONS = frozenset(
     f"aten.{name}"
     for name in (
@@ -97,7 +110,10 @@ _TAKEN: dict[str, Translate] = {
     if not any(name == left or name.startswith(f"{left}.") for left in LEFT_TO_TORCH | INEXACT)
 }
 TABLE: dict[str, Translate] = (
-    _TAKEN | {name: partial(_of_whole_numbers, _TAKEN[name]) for name in DIVISIONS} | {ATTENTION: _attention}
+    _TAKEN
+    | {name: partial(_of_whole_numbers, _TAKEN[name]) for name in DIVISIONS}
+    | {name: partial(_of_fractions, _TAKEN[name]) for name in PRODUCTS}
+    | {ATTENTION: _attention}
 )
 """Name, with the overload or without → translation."""
 VIEWS: dict[str, Any] = {
