@@ -24,7 +24,7 @@ PACKAGE = Path(og.__file__).parent
 LAYERS = ["ops", "graph", "backends", "tools"]
 FACADE = ROOT / "graph" / "_facade"
 """`onednn_graph/__init__.py`, which stands above all layers."""
-MOST_BYTES = 1_860_000
+MOST_BYTES = 1_880_000
 """Of a wheel, of which code without a word of documentation is about a megabyte."""
 SOURCES = [
     file for layer in LAYERS for file in sorted((ROOT / layer).rglob("*.py")) if FACADE not in file.parents
