@@ -147,8 +147,9 @@ def _others(ctx: GradientContext) -> Iterator[Made]:
     factors = ctx.input("src"), ctx.input("updates")
     none = [ctx.make.op("HostEqual", x, zero) for x in factors]
     numbers = [ctx.make.choose(is_none, one, x) for is_none, x in zip(none, factors, strict=True)]
-    zeros = _put(ctx, *(ctx.make.choose(is_none, one, zero) for is_none in none), "add")
-    product = ctx.make.multiply(ctx.gradient, _put(ctx, *numbers, "mul"))
+    counted = [ctx.make.choose(is_none, one, zero) for is_none in none]
+    zeros = _put(ctx, counted[0], counted[1], "add")
+    product = ctx.make.multiply(ctx.gradient, _put(ctx, numbers[0], numbers[1], "mul"))
     by_number = ctx.make.choose(ctx.make.op("HostEqual", zeros, zero), product, zero)
     by_zero = ctx.make.choose(ctx.make.op("HostEqual", zeros, one), product, zero)
     if ctx.wants("src"):

@@ -10,6 +10,7 @@ import pytest
 from onednn_graph.graph.onnx_export import exporter
 from onednn_graph.graph.onnx_export.exporter import model_of
 from onnx import TensorProto, helper
+from onnx.reference import ReferenceEvaluator
 from rows import each
 
 CONV = {"strides": [1, 1], "pads_begin": [1, 1], "pads_end": [1, 1], "dilations": [1, 1]}
@@ -300,3 +301,17 @@ def test_a_quantised_network_is_that_of_onnxruntime(tmp_path):
         for found in (session.run(None, feeds)[0], og.from_onnx(path).compile()(feeds)["logits"]):
             assert np.abs(found - want).max() <= 1.5 * step
             assert np.abs(found - want).mean() < 0.1 * step
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int32, np.int64])
+def test_products_of_integers(dtype):
+    """ONNX has none of bytes: of wider ones the last bits are the same."""
+    rng = np.random.default_rng(0)
+    x, w = (rng.integers(0, 120, shape).astype(dtype) for shape in ((2, 5, 3), (4, 3)))
+    graph = og.Graph()
+    kind = {1: "s8" if dtype is np.int8 else "u8", 4: "s32", 8: "s64"}[x.itemsize]
+    inputs = [graph.input(name, kind, a.shape) for name, a in (("x", x), ("w", w))]
+    graph.output(graph.op("HostMatMul", *inputs, transpose_b=True), name="y")
+    (found,) = ReferenceEvaluator(model_of(graph)).run(None, {"x": x, "w": w})
+    np.testing.assert_array_equal(found, x @ w.T)
+    assert found.dtype == dtype
