@@ -7,8 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from ..importing.translation import Value
 
-def known_branch(node: Any, values: Mapping[str, Any]) -> Any | None:
+
+def known_branch(node: Any, values: Mapping[str, Value]) -> Any | None:
     """The graph inside an If that runs; None where its condition is known at execution only."""
     condition = values.get(node.input[0]) if len(node.input) == 1 else None
     if not isinstance(condition, np.ndarray) or condition.size != 1 or condition.dtype != np.bool_:
