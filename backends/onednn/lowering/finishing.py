@@ -114,7 +114,7 @@ def prepared(low: Lowering) -> ConstantPlan | None:
     taken = set(early)
     others = [step for step in low.emitter.steps if step not in taken]
     used = {b.root for step in others for _, b in step.arguments}
-    ready = dict.fromkeys(buffer for step in early for buffer in flow(step).writes)
+    ready = dict.fromkeys(buffer.root for step in early for buffer in flow(step).writes)
     count = len(low.request.inputs) + len(low.request.outputs)
     kept = [buffer for buffer in ready if buffer in used]
     moved = {buffer: Buffer(buffer.desc, count + number) for number, buffer in enumerate(kept)}

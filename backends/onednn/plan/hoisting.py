@@ -46,7 +46,7 @@ def _buffers(arguments: Sequence[tuple[int, Buffer]]) -> tuple[Buffer, ...]:
 
 
 def made_of_constants(steps: Sequence[AnyStep], constant: Collection[int]) -> list[AnyStep]:
-    """Steps, in order, whose results are the same at every execution: copies, and steps on the host without effects.
+    """Steps, in order, whose results are the same at every execution: primitives, and steps on the host without effects.
 
     A temporary that two steps write, or one updates, has no content of its own: what one of them does must not be moved
     before what another one does.
@@ -60,15 +60,13 @@ def made_of_constants(steps: Sequence[AnyStep], constant: Collection[int]) -> li
     found: list[AnyStep] = []
     for step in steps:
         moves = flow(step)
-        if not moves.writes or not (
-            step.pure and not step.updates if isinstance(step, HostStep) else step.is_copy
-        ):
+        if not moves.writes or (isinstance(step, HostStep) and (step.updates or not step.pure)):
             continue
         given = all(
             b.root.argument in constant or b.root in ready or b.root.constant is not None for b in moves.reads
         )
-        own = all(b.root.argument is None and b.base is None and writers[b] == 1 for b in moves.writes)
-        if given and own:
-            ready.update(moves.writes)
+        roots = {b.root for b in moves.writes}
+        if given and all(root.argument is None and writers[root] == 1 for root in roots):
+            ready |= roots
             found.append(step)
     return found

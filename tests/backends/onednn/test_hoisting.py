@@ -57,3 +57,24 @@ def test_an_op_of_constants_gives_what_it_gives_of_inputs(example):
     for name, want in results[1][0].items():
         for got in (*results[0], results[1][1]):
             np.testing.assert_array_equal(got[name], want)
+
+
+def test_primitives_and_what_they_write_through_views_are_made_once_too():
+    """The binaries of groups see their result with more axes; a product of what they make packs it once."""
+    draws = np.random.default_rng(0)
+    w, scales = draws.integers(-9, 9, (64, 48)).astype(np.int8), draws.integers(1, 4, (8, 48)).astype("f4")
+    graph = og.Graph()
+    x = graph.input("x", "f32", [3, 64])
+    groups = {"qtype": "per_group", "group_shape": [8, 1]}
+    real = graph.op("DynamicDequantize", graph.constant(w), graph.constant(scales), **groups)
+    table = draws.integers(-9, 9, (3, 48)).astype("f4")
+    above = graph.op("ReLU", graph.constant(table))
+    graph.output(graph.op("Add", graph.op("MatMul", x, real), above), name="y")
+    model = graph.compile(backend="onednn")
+    told = [step for one in model.explain().values() for step in one.steps]
+    assert {step.name.partition(" ")[0] for step in told if not step.prepared} == {"matmul"}
+    assert any(step.name.startswith("dequantize groups") for step in told if step.prepared)
+    data = draws.integers(-4, 5, (3, 64)).astype("f4")
+    exact = data @ (w * np.repeat(scales, 8, axis=0)) + np.maximum(table, 0)
+    for _ in range(2):
+        np.testing.assert_array_equal(model(data)["y"], exact)
