@@ -21,8 +21,9 @@ Make = Callable[[Shapes], Graph]
 """A template: from the shapes of all inputs to the graph for them."""
 PATTERN = (3, 5, 4, 7, 2, 11, 6, 13)
 """Sizes of each parity, and some without a common divisor: what counts in twos, threes or fives is not the same."""
-SCALES = (1, 8, 32)
-"""What sizes are multiples of where a template makes no graph for small ones, as of images that are halved again."""
+SCALES = (1, 8, 32, 640)
+"""What sizes are multiples of where a template makes no graph for small ones, as of images that are halved again, or of
+sound that is cut into windows of 400 samples."""
 ENOUGH = 5
 """Graphs that are compared."""
 FEWEST = 3

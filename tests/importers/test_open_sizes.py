@@ -8,7 +8,8 @@ import numpy as np
 import onednn_graph as og
 import processes
 import pytest
-from onnx_oracle import close, expected_of, helper, integers, ints, model_of, normal, scalar
+from onnx.reference import ReferenceEvaluator
+from onnx_oracle import IR, close, expected_of, helper, integers, ints, model_of, normal, numpy_helper, scalar
 
 OPEN = {"x": ["batch", 3, "length"]}
 SHAPES = [(2, 3, 4), (1, 3, 7), (5, 3, 1)]
@@ -412,3 +413,28 @@ def test_a_compiled_open_graph_is_compiled_anew_as_it_was():
         np.testing.assert_array_equal(again(x)["y"], x.reshape(3, 6) @ weights)
         assert again.engine.threads == 1
         assert {p.backend for p in again.partitions} == {"numpy"}
+
+
+def test_one_graph_for_sizes_that_are_large():
+    """Sound in windows of 400 samples: of short inputs no graph comes."""
+    nodes = [
+        helper.make_node("Shape", ["x"], ["batch"], end=1),
+        helper.make_node("Conv", ["x", "w"], ["windows"], strides=[160]),
+        helper.make_node("Concat", ["batch", "rest"], ["wanted"], axis=0),
+        helper.make_node("Reshape", ["windows", "wanted"], ["y"]),
+    ]
+    constants = {"w": normal(4, 1, 400, seed=1), "rest": np.int64([2, -1])}
+    infos = [helper.make_tensor_value_info("x", 1, ["batch", 1, "length"])]
+    graph = helper.make_graph(
+        nodes,
+        "sound",
+        infos,
+        [helper.make_tensor_value_info("y", 1, ["batch", 2, None])],
+        [numpy_helper.from_array(array, name) for name, array in constants.items()],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=IR)
+    compiled = og.from_onnx(model).with_unknown_sizes().compile()
+    for shape in ((1, 1, 400), (3, 1, 4001)):
+        x = normal(*shape)
+        [expected] = ReferenceEvaluator(model).run(None, {"x": x})
+        np.testing.assert_allclose(compiled(x)["y"], expected, rtol=1e-4, atol=1e-4)
