@@ -46,7 +46,7 @@ def _buffers(arguments: Sequence[tuple[int, Buffer]]) -> tuple[Buffer, ...]:
 
 
 def made_of_constants(steps: Sequence[AnyStep], constant: Collection[int]) -> list[AnyStep]:
-    """Steps, in order, whose results are the same at every execution: primitives, and what the host does without effects.
+    """Steps, in order, whose results are the same at every execution: primitives, and host steps without effects.
 
     A temporary that two steps write, or one updates, has no content of its own: what one of them does must not be moved
     before what another one does.
