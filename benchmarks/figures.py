@@ -21,7 +21,7 @@ import onednn_graph as og
 import rank_figures
 from onednn_graph.backends.onednn.proven import GOMP, SHIPPED
 from onednn_graph.backends.onednn.quarantine import TABLES
-from result_pages import Machine, Ratios, every, machines, models_beside, ways_in, whole_machines
+from result_pages import Machine, Ratios, builds, every, machines, models_beside, ways_in, whole_machines
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCUMENTS = (
@@ -56,11 +56,18 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 COLUMNS = ("their time ÷ ours", "against", "geometric mean", "least", "most", "of")
 
 
-def _by_machine(parts: Callable[[Machine], Iterator[Ratios]]) -> str:
+def _by_machine(parts: Callable[[Machine], Iterator[Ratios]], columns: Sequence[str] = COLUMNS) -> str:
     """A table for each kind of machine, under its name where there are several."""
     found = [(machine.name, [ratios.line for ratios in parts(machine)]) for machine in machines()]
-    texts = [(name, table(COLUMNS, rows)) for name, rows in found if rows]
+    texts = [(name, table(columns, rows)) for name, rows in found if rows]
     return "".join((f"\n\n**{name}**" if len(texts) > 1 else "") + text for name, text in texts)
+
+
+def other_builds() -> str:
+    """How long builds of oneDNN that are newer than the wheel's take, beside the wheel's."""
+    names = ", ".join(machine.name for machine in machines() if any(builds(machine)))
+    text = _by_machine(builds, ("measured", "build", "its time ÷ the wheel's", *COLUMNS[3:]))
+    return f"\n\nOn {names}:{text}" if names else "\n\nNo page of results has such a comparison.\n\n"
 
 
 def speed() -> str:
@@ -215,6 +222,7 @@ FIGURES: Mapping[str, Callable[[], str]] = {
     "machines": names,
     "trust": trust,
     "swept versions": swept_versions,
+    "builds of oneDNN": other_builds,
     "steps of ranks": lambda: table(*rank_figures.steps()),
     "efficiency on many ranks": lambda: table(*rank_figures.efficiencies()),
     "networks of ranks": rank_figures.networks,

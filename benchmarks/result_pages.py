@@ -235,7 +235,7 @@ def builds(machine: Machine) -> Iterator[Ratios]:
             values = {
                 f"{row['layer']} {row['format']}": float(row[column]) for row in rows if row["dtype"] == dtype
             }
-            yield Ratios(f"weight gradients, {dtype}, on {usual}", f"on {newer}", values)
+            yield Ratios(f"weight gradients, {dtype}", newer, values)
     rows = machine.rows(BUILDS_OF_MODELS, "model", "ours")
     for column in rows[0] if rows else ():
         _, _, version = column.partition("ours, ")
@@ -245,7 +245,7 @@ def builds(machine: Machine) -> Iterator[Ratios]:
                 for row in rows
                 if row["type"] == kind and row[column] and row["ours"]
             }
-            yield Ratios(f"inference, {kind}, on the wheel's oneDNN", f"on oneDNN {version}", values)
+            yield Ratios(f"inference, {kind}", f"oneDNN {version}", values)
 
 
 def every(machine: Machine) -> Iterator[Ratios]:
@@ -257,7 +257,6 @@ def every(machine: Machine) -> Iterator[Ratios]:
     for title in others:
         yield from weight_gradients(machine, title, tuned=False)
     yield from cold_start(machine)
-    yield from builds(machine)
     yield from (Ratios(*found) for found in language_figures.speeds(machine.tables(language_figures.TITLE)))
 
 
