@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from time import perf_counter
 
 import numpy as np
+from attrs import field
 
 from ...graph.compile.backend import SINGLE_OP_PRIORITY, CompileRequest, Pattern, single_op
 from ...graph.model.logical_tensor import LogicalTensor, as_plain, type_and_shape
@@ -22,6 +23,28 @@ from .kernels import KERNELS, Array, Kernel
 
 
 @frozen(eq=False)
+class _Call:
+    """An op with its kernel, and what each run needs to know of it: steps between primitives run for each token.
+
+    Attributes:
+        inputs, outputs: ids of its tensors.
+        made: outputs that are made for the run, since nobody gives memory for them.
+        lent: whether each input, and each output, is memory of who asks for the run.
+        empty: no element is to be computed.
+        custom: the op is one of a user's own.
+    """
+
+    op: Op
+    kernel: Kernel
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    made: tuple[LogicalTensor, ...]
+    lent: tuple[tuple[bool, ...], tuple[bool, ...]]
+    empty: bool
+    custom: bool
+
+
+@frozen(eq=False)
 class NumpyExecutable:
     """Kernels in order, on arrays by tensor id.
 
@@ -33,6 +56,31 @@ class NumpyExecutable:
     inputs: tuple[LogicalTensor, ...]
     outputs: tuple[LogicalTensor, ...]
     engine: Engine
+    _calls: tuple[_Call, ...] = field(init=False)
+    _given: tuple[int, ...] = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        lent = tuple(t.id for t in (*self.inputs, *self.outputs))
+        known = set(lent)
+        calls: list[_Call] = []
+        for op, kernel in self.steps:
+            made = tuple(t for t in op.outputs if t.id not in known)
+            known.update(t.id for t in made)
+            inputs, outputs = (tuple(t.id for t in tensors) for tensors in (op.inputs, op.outputs))
+            calls.append(
+                _Call(
+                    op,
+                    kernel,
+                    inputs,
+                    outputs,
+                    made,
+                    (tuple(i in lent for i in inputs), tuple(i in lent for i in outputs)),
+                    bool(op.outputs) and op.schema.pure and all(0 in t.dims for t in op.outputs),
+                    op.schema.family == CUSTOM,
+                )
+            )
+        object.__setattr__(self, "_calls", tuple(calls))
+        object.__setattr__(self, "_given", lent)
 
     @property
     def explanation(self) -> Explanation:
@@ -54,45 +102,40 @@ class NumpyExecutable:
         Raises:
             OutOfMemoryError: a kernel found no memory for what it needs in between.
         """
-        arrays = {t.id: a for t, a in zip(self.inputs, inputs, strict=True)}
-        arrays |= {t.id: a for t, a in zip(self.outputs, outputs, strict=True)}
-        lent = frozenset(arrays)
-        for op, kernel in self.steps:
-            if op.outputs and op.schema.pure and all(0 in t.dims for t in op.outputs):
-                arrays |= {t.id: allocate(t) for t in op.outputs if t.id not in arrays}
-                continue  # no element to compute
-            for tensor in op.outputs:
-                if tensor.id not in arrays:
-                    arrays[tensor.id] = allocate(tensor)
-            ins = tuple(_read_only(arrays[t.id]) for t in op.inputs)
-            outs = results = tuple(arrays[t.id] for t in op.outputs)
-            if op.schema.family == CUSTOM:
-                ins = tuple(
-                    one.copy("K") if t.id in lent else one for t, one in zip(op.inputs, ins, strict=True)
-                )
-                outs = tuple(
-                    np.empty_like(one) if t.id in lent else one
-                    for t, one in zip(op.outputs, results, strict=True)
-                )
-            start = perf_counter()
-            try:
-                with np.errstate(all="ignore"):  # infinities and NaN are results here
-                    returned = kernel(op, ins, outs)
-            except MemoryError as error:
-                raise OutOfMemoryError(f"{op}: its NumPy kernel found no memory, {error}") from error
-            if profiling.recordings:
-                tensors = tuple(type_and_shape(t.data_type, t.shape) for t in (*op.inputs, *op.outputs))
-                end = perf_counter()
-                profiling.record(EventKind.host, op.kind, f"numpy:{op.kind}", tensors, start, end, op.id)
-            # A kernel that returns its result has not written it, and the outputs are uninitialised memory.
-            if returned is not None:
-                raise SchemaError(
-                    f"{op}: its NumPy kernel returned a value; it must write into outputs, as in "
-                    "outputs[0][...] = result, and return None"
-                )
+        arrays = dict(zip(self._given, (*inputs, *outputs), strict=True))
+        for call in self._calls:
+            for tensor in call.made:
+                arrays[tensor.id] = allocate(tensor)
+            if call.empty:
+                continue
+            ins = [_read_only(arrays[i]) for i in call.inputs]
+            outs = results = [arrays[i] for i in call.outputs]
+            if call.custom:
+                of_inputs, of_outputs = call.lent
+                ins = [a.copy("K") if lent else a for a, lent in zip(ins, of_inputs, strict=True)]
+                outs = [np.empty_like(a) if lent else a for a, lent in zip(results, of_outputs, strict=True)]
+            self._run(call.op, call.kernel, tuple(ins), tuple(outs))
             for result, out in zip(results, outs, strict=True):
                 if result is not out:
                     np.copyto(result, out)
+
+    def _run(self, op: Op, kernel: Kernel, ins: tuple[Array, ...], outs: tuple[Array, ...]) -> None:
+        start = perf_counter()
+        try:
+            with np.errstate(all="ignore"):  # infinities and NaN are results here
+                returned = kernel(op, ins, outs)
+        except MemoryError as error:
+            raise OutOfMemoryError(f"{op}: its NumPy kernel found no memory, {error}") from error
+        if profiling.recordings:
+            tensors = tuple(type_and_shape(t.data_type, t.shape) for t in (*op.inputs, *op.outputs))
+            end = perf_counter()
+            profiling.record(EventKind.host, op.kind, f"numpy:{op.kind}", tensors, start, end, op.id)
+        # A kernel that returns its result has not written it, and the outputs are uninitialised memory.
+        if returned is not None:
+            raise SchemaError(
+                f"{op}: its NumPy kernel returned a value; it must write into outputs, as in "
+                "outputs[0][...] = result, and return None"
+            )
 
     def bind(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> Callable[[], None]:
         """A callable on these arrays."""
@@ -107,6 +150,8 @@ class NumpyExecutable:
 
 def _read_only(array: Array) -> Array:
     """A view that a kernel can't write to: the array may be the user's."""
+    if not array.flags.writeable:
+        return array
     view = array.view()
     view.flags.writeable = False
     return view

@@ -25,18 +25,21 @@ def from_front(op: Op, indices: Array, size: int, *, strict: bool = False) -> Ar
     low, high = (int(indices.item()),) * 2 if indices.size == 1 else (int(indices.min()), int(indices.max()))
     least = 0 if strict else -size
     if low < least or high >= size:
-        labels = op.attributes.string("classes_of") if "classes_of" in op.attributes else ""
-        if labels:
-            wrong = low if low < least else high
-            raise ArgumentError(
-                f"{labels} must be between 0 and {size - 1} for {size} classes, got {wrong}; count classes from 0, or "
-                f"leave out what has no class by ignore_index={wrong}"
-            )
-        raise ArgumentError(
-            f"{op}: 'indices' must be between {least} and {size - 1} for {size} elements, got "
-            f"{low if low < least else high}"
-        )
+        raise _beyond(op, low if low < least else high, least, size)
     return indices if low >= 0 else np.where(indices < 0, indices + size, indices)
+
+
+def _beyond(op: Op, wrong: int, least: int, size: int) -> ArgumentError:
+    """The error of an index that is below the least one, or not below `size`."""
+    labels = op.attributes.string("classes_of") if "classes_of" in op.attributes else ""
+    if labels:
+        return ArgumentError(
+            f"{labels} must be between 0 and {size - 1} for {size} classes, got {wrong}; count classes from 0, or "
+            f"leave out what has no class by ignore_index={wrong}"
+        )
+    return ArgumentError(
+        f"{op}: 'indices' must be between {least} and {size - 1} for {size} elements, got {wrong}"
+    )
 
 
 @kernel("HostGather")
@@ -112,11 +115,21 @@ def scatter_nd(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]) -> Non
     """Other parts at these places."""
     src, indices, updates = inputs
     axis = op.attributes.integer("axis") % src.ndim
-    before, places = (slice(None),) * axis, _places(op, indices, src.shape[axis:])
-    if places and indices[..., 0].size == 1:  # one part, which needs no list of places
-        places = tuple(slice(at := int(one.item()), at + 1) for one in places)
-        updates = updates.reshape((*src.shape[:axis], *(1 for _ in places), *src.shape[axis + len(places) :]))
-    scatter(op, src, (*before, *places), updates, outputs[0])
+    places: list[Array | slice] = [slice(None)] * axis
+    if (
+        indices.size == indices.shape[-1] > 0
+    ):  # one part, as of a cache that takes tokens, needs no lists of places
+        shape = list(src.shape)
+        for index in indices.ravel().tolist():
+            size = shape[len(places)]
+            if not -size <= index < size:
+                raise _beyond(op, index, -size, size)
+            shape[len(places)] = 1
+            places.append(slice(index % size, index % size + 1))
+        updates = updates.reshape(shape)
+    else:
+        places += _places(op, indices, src.shape[axis:])
+    scatter(op, src, tuple(places), updates, outputs[0])
 
 
 def added(values: Array, numbers: Array, axis: int, size: int) -> Array:

@@ -108,7 +108,8 @@ class Frame:
             return by_buffer[buffer]
 
         self._calls: list[Execution | Callable[[], None]] = []
-        self._hosted: list[tuple[int, int, HostArray, list[Array], int]] = []
+        self._hosted: list[tuple[int, int, HostArray, list[Array], int, bool]] = []
+        self._hosted_at: list[int] = []
         primitives = iter(plan.primitives)
         for step in plan.steps:
             if isinstance(step, HostStep):
@@ -199,16 +200,20 @@ class Frame:
         ins: list[Array] = []
         outs: list[Array] = []
         for number, (seen, (_, buffer)) in enumerate(zip(step.arrays, step.arguments, strict=True)):
-            root = buffer.root
-            arrays = ins if number < step.inputs else outs
+            root, written = buffer.root, number >= step.inputs
+            arrays = outs if written else ins
             if root.argument is not None:
-                self._hosted.append((root.argument, buffer.place, seen, arrays, len(arrays)))
+                self._hosted.append((root.argument, buffer.place, seen, arrays, len(arrays), written))
+                self._hosted_at.append(-1)
                 arrays.append(np.empty(0))
-            elif root.constant is not None:
-                arrays.append(seen.inside(root.constant, address(root.constant) + buffer.place))
+                continue
+            if root.constant is not None:
+                array = seen.inside(root.constant, address(root.constant) + buffer.place)
             else:
                 place = self._arena.start + self._plan.offsets[root] + buffer.place
-                arrays.append(seen.inside(self._arena.memory, place))
+                array = seen.inside(self._arena.memory, place)
+            array.flags.writeable &= written
+            arrays.append(array)
         run = step.run
         return lambda: run(ins, outs)
 
@@ -221,9 +226,12 @@ class Frame:
         self._addresses = addresses
         if settled is not self._settled:
             self._settle(settled)
-        if self._hosted:
-            for argument, offset, seen, arrays, index in self._hosted:
-                arrays[index] = seen.at(addresses[argument] + offset)
+        for number, (argument, offset, seen, arrays, index, written) in enumerate(self._hosted):
+            place = addresses[argument] + offset
+            if place != self._hosted_at[number]:  # arrays over what lies where it did are there
+                arrays[index] = array = seen.at(place)
+                array.flags.writeable = written
+                self._hosted_at[number] = place
         if self._pointing is not None:
             self._pointing.point(addresses)
         else:

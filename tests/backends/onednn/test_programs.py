@@ -94,6 +94,42 @@ def test_what_numpy_runs_is_a_step_among_primitives(onednn):
     assert [line.partition for line in prof.partitions] == [part.id for part in model.partitions]
 
 
+@pytest.mark.parametrize("index", [[2, -1], [-3, 0], [3, 0], [0, -5]])
+def test_a_step_on_the_host_sees_arrays_that_move(onednn, index):
+    """One part of a table, in arrays that are other ones at some calls: what lay elsewhere before is not written."""
+    graph = og.Graph()
+    table, at = graph.input("table", "f32", [2, 3, 4, 5]), graph.input("at", "s64", [1, 1, 2])
+    part = graph.input("part", "f32", [2, 1, 1, 5])
+    made = graph.op("HostScatterND", graph.relu(table), at, graph.relu(part), axis=1)
+    graph.output(graph.op("Abs", made), name="y")
+    graph.output(made, name="made")
+    model = graph.compile()
+    rng = np.random.default_rng(0)
+    given, wanted, results = [], [], []
+    for _ in range(2):
+        values = [
+            rng.integers(-4, 5, (2, 3, 4, 5)).astype("f4"),
+            rng.integers(-4, 5, (2, 1, 1, 5)).astype("f4"),
+        ]
+        given.append({"table": values[0], "part": values[1], "at": np.array([[index]])})
+        results.append({name: np.zeros((2, 3, 4, 5), np.float32) for name in ("y", "made")})
+        wanted.append(np.maximum(values[0], 0))
+        if index not in ([3, 0], [0, -5]):
+            wanted[-1][:, index[0], index[1]] = np.maximum(values[1][:, 0, 0], 0)
+    for turn in (0, 0, 1, 0, 1, 1):
+        for array in results[turn].values():
+            array[...] = -1
+        if index in ([3, 0], [0, -5]):
+            with pytest.raises(
+                og.errors.ArgumentError, match=r"'indices' must be between -[34] and [23] for [34] elements"
+            ):
+                model(given[turn], outputs=results[turn])
+            continue
+        model(given[turn], outputs=results[turn])
+        for array in results[turn].values():
+            np.testing.assert_array_equal(array, wanted[turn])
+
+
 def test_rows_of_all_batches_are_one_matrix(onednn):
     graph = og.Graph()
     x = graph.input("x", "f32", (5, 7, 16))
