@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import warnings
+from collections import deque
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from types import FunctionType, MethodType, ModuleType
 from typing import Any
 
 from ...ops.errors import ArgumentError, ArgumentTypeError, UnsupportedError
@@ -58,6 +60,8 @@ def exported(
 
 
 WAYS_OUT = {
+    "cumulative_length_int": "a StaticCache for sliding windows counts so: make it of a configuration without windows, "
+    'as the guide "Models from torch" shows',
     "fake tensor": "where it reads a tensor's .data, write detach()",
     "DynamicCache": "call it with use_cache=False in a module around it, or with a StaticCache whose tensors are "
     'buffers of that module, as the guide "Models from torch" shows',
@@ -97,36 +101,103 @@ def _mode(torch: Any, module: Any, training: bool) -> Generator[None]:
 
 @contextmanager
 def telling_numbers(torch: Any, module: Any) -> Generator[None]:
-    """Warns of numbers of Python's that the module changes while it is traced: a graph has the values of that one call.
+    """Warns of numbers of Python's that the forward changes while it is traced: a graph has those of that one call.
 
-    torch.export puts them back afterwards and says nothing, so that they are seen as they are set.
+    Those of modules torch.export puts back afterwards and says nothing, so that they are seen as they are set. Those in
+    other objects, as a cache is one, it leaves changed; they are put back here, that another export begins as this one.
     """
     names = {id(part): name for name, part in module.named_modules()}
     seen: dict[str, tuple[object, object]] = {}
+    kinds = (int, float, torch.SymInt, torch.SymFloat)
     usual = torch.nn.Module.__setattr__
 
     def watching(part: Any, name: str, value: Any) -> None:
         before: object = part.__dict__.get(name) if id(part) in names else None
-        if isinstance(before, int | float) and isinstance(value, int | float) and name != "training":
-            path = f"{names[id(part)]}.{name}".lstrip(".")
-            if value != before:
-                seen.setdefault(path, (before, value))
+        number = isinstance(before, int | float) and isinstance(value, kinds) and name != "training"
+        if number and differs(before, value):
+            seen.setdefault(f"{names[id(part)]}.{name}".lstrip("."), (before, value))
         usual(part, name, value)
 
+    held = list(numbers_outside(torch, module))
     torch.nn.Module.__setattr__ = watching
     try:
         yield
     finally:
         torch.nn.Module.__setattr__ = usual
+        for path, place, key, before in held:
+            now = _at(place, key)
+            if isinstance(now, kinds) and differs(before, now):
+                seen.setdefault(path, (before, now))
+                place[key] = before
     if seen:
-        each = ", ".join(f"{path!r} from {a} to {b}" for path, (a, b) in seen.items())
+        told = [f"{path!r} from {a} to {b}" for path, (a, b) in seen.items()]
+        more = f" and {len(told) - TOLD} more" if len(told) > TOLD else ""
         warnings.warn(
-            f"from_torch: the forward of {type(module).__name__} changes numbers of Python's, {each}: the graph has "
-            "what they were in this one call, and changes none; a buffer, register_buffer(name, torch.tensor(…)), "
-            "is state that each call of the graph changes",
+            f"from_torch: the forward of {type(module).__name__} changes numbers of Python's, "
+            f"{', '.join(told[:TOLD])}{more}: the graph has what they were in this one call, and changes none; a "
+            "buffer, register_buffer(name, torch.tensor(…)), is state that each call of the graph changes"
+            f"{way_out(told[0])}",
             UserWarning,
             stacklevel=outside(),
         )
+
+
+TOLD = 4
+"""So many numbers of Python's are named at most: a cache has one for each layer."""
+
+
+LONG = 4096
+"""A list or dict of more than these is data, a vocabulary say, and is not looked into."""
+
+
+def differs(before: object, now: object) -> bool:
+    """Whether a number is another one, as an open size is taken to be: a comparison would fix it in the export."""
+    return not isinstance(now, int | float) or now != before
+
+
+def numbers_outside(torch: Any, module: Any) -> Generator[tuple[str, Any, Any, int | float]]:
+    """The numbers in what a module's parts hold that is no module: objects, lists, dicts, and these in one another.
+
+    Each has a path for people, and the list or dict it is in, with its place there.
+    """
+    parts = list(module.named_modules())
+    done = {id(part) for _, part in parts}
+    own = {"_parameters", "_buffers", "_modules"}
+    waiting = deque[tuple[str, Any]](
+        (f"{name}.{key}".lstrip("."), value)
+        for name, part in parts
+        for key, value in vars(part).items()
+        if key not in own
+    )
+    strange = (torch.Tensor, torch.nn.Module, type, ModuleType, FunctionType, MethodType)
+    while waiting:
+        path, value = waiting.popleft()
+        if id(value) in done or isinstance(value, strange):
+            continue
+        done.add(id(value))
+        held: list[tuple[str, Any, Any, Any]] = []
+        if isinstance(value, list | tuple | dict) and len(value) > LONG:
+            continue
+        if isinstance(value, list | tuple):
+            held += [(f"{path}[{at}]", value, at, each) for at, each in enumerate(value)]
+        elif isinstance(value, dict):
+            held += [(f"{path}[{key!r}]", value, key, each) for key, each in value.items()]
+        inside = getattr(value, "__dict__", None)
+        if isinstance(inside, dict):
+            held += [(f"{path}.{key}", inside, key, each) for key, each in inside.items()]
+        for name, place, key, each in held:
+            if not isinstance(each, int | float):
+                waiting.append((name, each))
+            elif not isinstance(place, tuple):
+                yield name, place, key, each
+
+
+def _at(place: Any, key: Any) -> object:
+    """What is in a list or dict at a place, None where that is gone."""
+    try:
+        return place[key]
+    except LookupError:
+        return None
 
 
 @contextmanager

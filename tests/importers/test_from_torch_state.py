@@ -1,5 +1,6 @@
 """Modules that go on from what the call before has left in their buffers: caches that are written in place."""
 
+import re
 import warnings
 
 import numpy as np
@@ -245,3 +246,57 @@ def test_a_buffer_counts_and_is_not_warned_of():
         graph = og.from_torch(Counting(buffer=True), (torch.ones(2),))
     run = graph.compile()
     assert [run(torch.ones(2))["output"].tolist() for _ in range(2)] == [[1, 1], [2, 2]]
+
+
+class Counter:
+    """No module, and counts."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+
+class CountingElsewhere(torch.nn.Module):
+    """Counts its rows in objects that are no modules, as caches of transformers with sliding windows do."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.counters, self.table, self.rows = [Counter()], {"seen": [0]}, 0
+
+    def forward(self, x):
+        start = self.counters[0].count
+        self.counters[0].count += x.shape[0]
+        self.table["seen"][0] += 1
+        self.rows += x.shape[0]
+        return x + start
+
+
+@pytest.mark.parametrize("axes", [None, ({0: torch.export.Dim("n", min=1, max=9)},)], ids=["fixed", "open"])
+def test_numbers_of_pythons_in_what_is_no_module_are_told_and_put_back(axes):
+    module = CountingElsewhere()
+    with pytest.warns(UserWarning, match="changes numbers of Python's") as told:
+        og.from_torch(module, (torch.ones(3, 2),), dynamic_shapes=axes)
+    (warning,) = [w for w in told if "numbers of Python's" in str(w.message)]
+    assert warning.filename == __file__  # the line that asked for it
+    rows = "3" if axes is None else r"\S+"
+    for each in (
+        rf"'counters\[0\].count' from 0 to {rows},",
+        r"table\['seen'\]\[0\]. from 0 to 1:",
+        rf"'rows' from 0 to {rows},",
+    ):
+        assert re.search(each, str(warning.message))
+    assert (module.counters[0].count, module.table, module.rows) == (0, {"seen": [0]}, 0)
+
+
+def test_of_many_numbers_of_pythons_a_few_are_told():
+    class Many(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.counters = [Counter() for _ in range(20)]
+
+        def forward(self, x):
+            for counter in self.counters:
+                counter.count += 1
+            return x + 1
+
+    with pytest.warns(UserWarning, match=r"'counters\[3\].count' from 0 to 1 and 16 more: "):
+        og.from_torch(Many(), (torch.ones(2),))
