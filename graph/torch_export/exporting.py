@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections import deque
 from collections.abc import Generator, Mapping, Sequence
@@ -77,6 +78,9 @@ WAYS_OUT = {
 
 def way_out(message: str) -> str:
     """What to do about torch's message, to stand behind it; nothing where that is not known."""
+    suggested = re.search(r"Suggested fixes:\n((?:[ \t]+\S.*\n?)+)", message)  # at its end, which is cut off
+    if suggested is not None:
+        return f"; torch suggests {', '.join(line.strip() for line in suggested[1].splitlines())}"
     return next((f"; {way}" for part, way in WAYS_OUT.items() if part in message), "")
 
 

@@ -169,6 +169,16 @@ def test_a_dynamic_shape_that_torch_refuses():
         og.from_torch(nn.ReLU(), (normal(4, 3),), dynamic_shapes=({5: torch.export.Dim("z")},))
 
 
+def test_the_bounds_that_torch_suggests_are_said():
+    class Short(nn.Module):
+        def forward(self, x):
+            return x * 2 if x.shape[0] <= 8 else x * 3
+
+    size = torch.export.Dim("a_name_that_makes_the_sentence_of_torch_a_long_one", min=1, max=16)
+    with pytest.raises(og.UnsupportedError, match=r"\); torch suggests .* = Dim\('a_name.*', max=8\)$"):
+        og.from_torch(Short(), (normal(4, 3),), dynamic_shapes=({0: size},))
+
+
 def test_what_can_not_be_translated_is_named_at_the_import():
     class Bad(nn.Module):
         def forward(self, x):
