@@ -133,11 +133,16 @@ def telling_numbers(torch: Any, module: Any) -> Generator[None]:
             if isinstance(now, kinds) and differs(before, now):
                 seen.setdefault(path, (before, now))
                 place[key] = before
+        tell(type(module).__name__, seen)
+
+
+def tell(name: str, seen: Mapping[str, tuple[object, object]]) -> None:
+    """Warns of the numbers that the forward of a class changes, also where the export fails, which they may be why."""
     if seen:
         told = [f"{path!r} from {a} to {b}" for path, (a, b) in seen.items()]
         more = f" and {len(told) - TOLD} more" if len(told) > TOLD else ""
         warnings.warn(
-            f"from_torch: the forward of {type(module).__name__} changes numbers of Python's, "
+            f"from_torch: the forward of {name} changes numbers of Python's, "
             f"{', '.join(told[:TOLD])}{more}: the graph has what they were in this one call, and changes none; a "
             "buffer, register_buffer(name, torch.tensor(…)), is state that each call of the graph changes"
             f"{way_out(told[0])}",

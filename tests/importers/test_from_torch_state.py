@@ -300,3 +300,19 @@ def test_of_many_numbers_of_pythons_a_few_are_told():
 
     with pytest.warns(UserWarning, match=r"'counters\[3\].count' from 0 to 1 and 16 more: "):
         og.from_torch(Many(), (torch.ones(2),))
+
+
+def test_numbers_of_pythons_are_told_also_where_the_export_fails():
+    class Sliding(CountingElsewhere):
+        def forward(self, x):
+            full = self.counters[0].count + x.shape[0] > 4
+            return super().forward(x) * (2 if full else 1)
+
+    module = Sliding()
+    axes = ({0: torch.export.Dim("n", min=1, max=9)},)
+    with (
+        pytest.warns(UserWarning, match=r"'counters\[0\].count' from 0 to "),
+        pytest.raises(og.UnsupportedError, match="torch suggests n = Dim"),
+    ):
+        og.from_torch(module, (torch.ones(3, 2),), dynamic_shapes=axes)
+    assert module.counters[0].count == 0
