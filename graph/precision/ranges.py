@@ -146,6 +146,7 @@ def observe(
     seen = {tensor.id: Observed() for tensor in tensors}
     values: dict[int, Array] = {}
     again: list[object] = []
+    before = model.state.copy()
     number = -1
     for number, feed in enumerate(_listed(feeds)):
         results = _run(model, feed)
@@ -164,6 +165,7 @@ def observe(
             again.append(feed)
     if number < 0:
         raise ArgumentError("calibration_feeds must have at least one feed to observe ranges from, got none")
+    model.state.update(before)  # what calls assign: else a cache would be read that is fuller than it was
     for feed in again:
         results = _run(model, feed)
         for tensor in tensors:

@@ -76,6 +76,25 @@ def test_whose_the_state_of_the_new_graph_is(name, shared):
     assert bool(np.abs(graph.parameters["cache"]).max()) == shared
 
 
+@pytest.mark.parametrize("method", ["percentile", "mse"])
+def test_the_second_look_at_the_feeds_begins_as_the_first(method):
+    """Four calls fill a cache of four rows; a fifth, at the place that it counts, would be past its end."""
+    graph = og.Graph()
+    x = graph.input("x", "f32", (1, 16))
+    row = graph.matmul(x, graph.constant(drawn(16, 8), name="w"))
+    cache = graph.parameter(np.zeros((ROWS, 8), np.float32), name="cache")
+    count = graph.parameter(np.zeros((1, 1), np.int32), name="count")
+    rows = graph.op("HostScatterND", cache, count, row)
+    graph.assign(cache, rows)
+    graph.assign(count, graph.add(count, graph.constant(np.ones((1, 1), np.int32), name="one")))
+    graph.output(graph.matmul(rows, graph.constant(drawn(8, 8), name="v")), name="y")
+    small = graph.quantize_static(FEEDS[:ROWS], method=method)
+    old, new = graph.compile(), small.compile()
+    for feed in FEEDS[:ROWS]:
+        expected = old(feed)["y"]
+        np.testing.assert_allclose(new(feed)["y"], expected, atol=0.05 * np.abs(expected).max(), rtol=0)
+
+
 def test_weights_that_are_assigned_are_no_constants():
     graph = og.Graph()
     x = graph.input("x", "f32", (2, 4))
