@@ -7,8 +7,9 @@ import warnings
 from collections import deque
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from itertools import islice
 from types import FunctionType, MethodType, ModuleType
-from typing import Any
+from typing import Any, cast
 
 from ...ops.errors import ArgumentError, ArgumentTypeError, UnsupportedError
 from ...ops.values import one_line
@@ -175,7 +176,7 @@ def numbers_outside(torch: Any, module: Any) -> Generator[tuple[str, Any, Any, i
     waiting = deque[tuple[str, Any]](
         (f"{name}.{key}".lstrip("."), value)
         for name, part in parts
-        for key, value in vars(part).items()
+        for key, value in cast("dict[str, Any]", vars(part)).items()
         if key not in own
     )
     strange = (torch.Tensor, torch.nn.Module, type, ModuleType, FunctionType, MethodType)
@@ -185,13 +186,15 @@ def numbers_outside(torch: Any, module: Any) -> Generator[tuple[str, Any, Any, i
             continue
         done.add(id(value))
         held: list[tuple[str, Any, Any, Any]] = []
-        if isinstance(value, list | tuple | dict) and len(value) > LONG:
-            continue
         if isinstance(value, list | tuple):
-            held += [(f"{path}[{at}]", value, at, each) for at, each in enumerate(value)]
+            row = cast("Sequence[Any]", value)
+            held += [(f"{path}[{at}]", row, at, each) for at, each in enumerate(row[: LONG + 1])]
         elif isinstance(value, dict):
-            held += [(f"{path}[{key!r}]", value, key, each) for key, each in value.items()]
-        inside = getattr(value, "__dict__", None)
+            table = cast("dict[Any, Any]", value)
+            held += [(f"{path}[{key!r}]", table, key, each) for key, each in islice(table.items(), LONG + 1)]
+        if len(held) > LONG:
+            continue
+        inside = cast("dict[str, Any] | None", getattr(cast("object", value), "__dict__", None))
         if isinstance(inside, dict):
             held += [(f"{path}.{key}", inside, key, each) for key, each in inside.items()]
         for name, place, key, each in held:
