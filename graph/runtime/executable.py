@@ -199,7 +199,7 @@ class Explanation:
     def __str__(self) -> str:
         lines = [
             f"{self.backend}: {self.strategy}",
-            f"  kernels: {' → '.join(self.implementations)}",
+            f"  kernels: {' → '.join(self.implementations) or 'none at a call'}",
         ]
         lines += [
             f"    {step.name}: {step.change}" for step in self.steps if step.change and not step.prepared

@@ -74,6 +74,7 @@ def test_primitives_and_what_they_write_through_views_are_made_once_too():
     told = [step for one in model.explain().values() for step in one.steps]
     assert {step.name.partition(" ")[0] for step in told if not step.prepared} == {"matmul"}
     assert any(step.name.startswith("dequantize groups") for step in told if step.prepared)
+    assert "\n  kernels: none at a call\n  once for constants: " in str(model.explain()[0])
     data = draws.integers(-4, 5, (3, 64)).astype("f4")
     exact = data @ (w * np.repeat(scales, 8, axis=0)) + np.maximum(table, 0)
     for _ in range(2):
