@@ -11,13 +11,13 @@ from ..importing.translation import Value
 
 
 def known_branch(node: Any, values: Mapping[str, Value]) -> Any | None:
-    """The graph inside an If that runs; None where its condition is known at execution only."""
+    """The attribute whose graph an If runs; None where its condition is known at execution only."""
     condition = values.get(node.input[0]) if len(node.input) == 1 else None
     if not isinstance(condition, np.ndarray) or condition.size != 1 or condition.dtype != np.bool_:
         return None
     chosen = "then_branch" if condition.item() else "else_branch"
-    branch = next((attribute.g for attribute in node.attribute if attribute.name == chosen), None)
-    return None if branch is None or branch.input else branch
+    branch = next((attribute for attribute in node.attribute if attribute.name == chosen), None)
+    return None if branch is None or branch.g.input else branch
 
 
 def names_in(branch: Any, constants: Iterable[str]) -> set[str]:

@@ -105,6 +105,10 @@ class Importer:
         )
         self.evaluation = Evaluation(model)
         self.titles = module_titles(model.proto.graph.node, model.constants)
+        self._branches: list[set[str]] = []
+        """Names that the branches make which are being translated, one in another."""
+        self._scope = ""
+        """What tells the innermost of them from all others."""
 
     def translate(self) -> None:
         """Translates all nodes that have a translation."""
@@ -335,7 +339,14 @@ class Importer:
             Unmapped: it is more than is known of its op, or depends on sizes that are not known.
         """
         nodes, constants = rewritten(
-            self.onnx, node, kind, self.values, self.model.kept, self.model.opset, self.model.fold_limit
+            self.onnx,
+            node,
+            kind,
+            self.values,
+            self.model.kept,
+            self._scope,
+            self.model.opset,
+            self.model.fold_limit,
         )
         for name, array in constants.items():
             self._named(name, array)
@@ -347,22 +358,30 @@ class Importer:
 
     def _decided(self, node: Any, number: int) -> bool:
         """Translates the branch of an If that is known to be the one, as part of the graph; whether it can be."""
-        branch = known_branch(node, self.values)
-        if branch is None:
+        chosen = known_branch(node, self.values)
+        if chosen is None:
             return False
+        branch = chosen.g
         constants = constants_of(self.onnx, branch, self.model.fold_limit)
         inside = names_in(branch, constants)
-        if not inside.isdisjoint({*self._outside, *self.values, *self.broken, *self.later}):
+        around = self._outside.union(*self._branches)
+        if not inside.isdisjoint({*around, *self.values, *self.broken, *self.later}):
             return False  # a name that has another meaning around it
         lengths = len(self.problems), len(self.refused), len(self.waiting)
+        before, scope = {*self.values}, self._scope
         for name, array in constants.items():
             self._named(name, array)
         found = {} if self.model.opset < 13 or self.model.plain else self._patterns(branch)
         alive = alive_in(branch, found)
+        self._branches.append(inside)
+        self._scope = f"{scope}{'/'.join(node.output)}.{chosen.name}/"
         for one in branch.node:
             self._node(one, number, alive, found.get(one.output[0]) if one.output else None)
+        self._branches.pop()
+        self._scope = scope
+        own = inside.union(name for name in self.values if name not in before)
         if len(self.problems) > lengths[0] or (len(self.waiting) > lengths[2] and not self.open):
-            self._forget(inside, lengths)
+            self._forget(own, lengths)
             return False
         self.waiting[lengths[2] :] = [evolve(one, defining=True) for one in self.waiting[lengths[2] :]]
         for name, info in zip(node.output, branch.output, strict=False):
@@ -370,6 +389,8 @@ class Importer:
                 self.values[name] = self.values[info.name]
             else:
                 (self.later if info.name in self.later else self.broken).add(name)
+        if len(self.waiting) == lengths[2]:
+            self._forget(own, lengths)  # another branch may have the same names
         return True
 
     def _forget(self, names: set[str], lengths: tuple[int, int, int]) -> None:
@@ -394,6 +415,8 @@ class Importer:
             if value is not None
         }
         nodes = definition(self.model, node, known, f"{label_of(node, number)}.")
+        if any(name in self.values for one in nodes for name in one.output):  # nodes may have one name
+            nodes = definition(self.model, node, known, f"{'/'.join(node.output)}.")
         lengths = len(self.problems), len(self.refused), len(self.waiting)
         alive = {name for one in nodes for name in one.output}
         for one in nodes:

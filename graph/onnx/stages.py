@@ -336,9 +336,10 @@ class Stages:
             constants = {**self._model.constants, **constants_of(onnx, graph, self._model.fold_limit)}
             self._graphs.append(graph)  # so that its id is that of no other
             repeated = self._repeated or kind != "If"
-            return Stages(
-                evolve(self._model, proto=proto, constants=constants), self._compile, repeated=repeated
-            )
+            own = evolve(
+                self._model, proto=proto, constants=constants, kept={}
+            )  # other graphs have the same names
+            return Stages(own, self._compile, repeated=repeated)
 
         return self._inner.get(id(graph), made)
 

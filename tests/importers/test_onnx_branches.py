@@ -105,6 +105,91 @@ def test_names_that_mean_another_thing_around_the_branch():
     np.testing.assert_allclose(og.from_onnx(model).compile()(x)["y"], np.exp(x), rtol=1e-5)
 
 
+def test_names_inside_of_a_branch_that_the_branch_around_it_has_later():
+    """It was left out as done already: the sum was of what the inner branch had made."""
+    inner = asked("i", branch([node("Exp", "x", "late")], "late"), name="two")
+    then = branch([*inner, node("Neg", "x", "late"), node("Add", "i late", "s")], "s")
+    model = whole(asked("y", then), {"x": (TYPES.FLOAT, [1, 4])}, constants=ONE)
+    x = normal(1, 4)
+    np.testing.assert_allclose(og.from_onnx(model).compile()(x)["y"], np.exp(x) - x, rtol=1e-5)
+
+
+def test_branches_with_the_same_names_inside():
+    nodes = [
+        *asked("a", branch([node("Mul", "x by", "it")], "it", {"by": np.float32(2)})),
+        *asked("b", branch([node("Mul", "x by", "it")], "it", {"by": np.float32(3)}), name="two"),
+        node("Sub", "a b", "y"),
+    ]
+    model = whole(nodes, {"x": (TYPES.FLOAT, [1, 4])}, constants=ONE)
+    graph = og.from_onnx(model)
+    assert type(graph) is og.Graph
+    x = normal(1, 4)
+    check(model, {"x": x}, graph.compile()(x))
+
+
+def products(seed):
+    """A branch with weights of 4 bits of its own, named as those of others, and what they are."""
+    draws = np.random.default_rng(seed)
+    q, scales = draws.integers(0, 256, (8, 1, 16), np.uint8), draws.integers(1, 4, 8).astype(np.float32)
+    product = node("MatMulNBits", "x q s", "out", domain="com.microsoft", K=32, N=8, bits=4, block_size=32)
+    integers = np.stack([q & 15, q >> 4], axis=-1).reshape(8, 32).astype(np.float32) - 8
+    return branch([product], "out", {"q": q, "s": scales}), (integers * scales[:, None]).T
+
+
+def few_bits(nodes, inputs, constants):
+    model = whole(nodes, inputs, constants=constants)
+    model.opset_import.append(helper.make_opsetid("com.microsoft", 1))
+    return model
+
+
+def test_branches_with_the_same_names_keep_weights_of_their_own_from_size_to_size():
+    (then, first), (other, second) = products(1), products(2)
+    compiled = og.from_onnx(few_bits(asked("y", then, other), {"x": (TYPES.FLOAT, ["n", 32])}, ONE)).compile()
+    for rows in (1, 2, 1, 3):
+        x = np.random.default_rng(rows).integers(-3, 4, (rows, 32)).astype(np.float32)
+        np.testing.assert_array_equal(compiled(x)["y"], x @ (first if rows == 1 else second))
+
+
+def test_branches_that_values_decide_keep_weights_of_their_own():
+    (then, first), (other, second) = products(1), products(2)
+    nodes = [node("If", "c", "y", then_branch=then, else_branch=other)]
+    model = few_bits(nodes, {"x": (TYPES.FLOAT, [2, 32]), "c": (TYPES.BOOL, [])}, {})
+    compiled = og.from_onnx(model).compile()
+    x = np.random.default_rng(0).integers(-3, 4, (2, 32)).astype(np.float32)
+    for taken in (True, False, True):
+        made = compiled({"x": x, "c": np.asarray(taken)})
+        np.testing.assert_array_equal(made["y"], x @ (first if taken else second))
+
+
+def test_several_branches_of_one_model_have_weights_of_their_own():
+    (one, first), (two, second) = products(1), products(2)
+    nodes = [*asked("a", one), *asked("b", two, name="two"), node("Sub", "a b", "y")]
+    graph = og.from_onnx(few_bits(nodes, {"x": (TYPES.FLOAT, [1, 32])}, ONE))
+    assert type(graph) is og.Graph
+    x = np.random.default_rng(0).integers(-3, 4, (1, 32)).astype(np.float32)
+    np.testing.assert_array_equal(graph.compile()(x)["y"], x @ (first - second))
+
+
+def test_nodes_of_one_name_whose_op_is_defined_by_others():
+    """What lies between the nodes of a definition has a name that begins with the node's."""
+    nodes = [
+        node("SoftmaxCrossEntropyLoss", "x labels", "a", name="loss", reduction="sum"),
+        node("Neg", "x", "m"),
+        node("SoftmaxCrossEntropyLoss", "m labels", "b", name="loss", reduction="mean"),
+        node("Sub", "a b", "y"),
+    ]
+    model = whole(nodes, {"x": (TYPES.FLOAT, [2, 3])}, constants={"labels": np.int64([0, 1])})
+    x = normal(2, 3)
+    check(model, {"x": x}, og.from_onnx(model).compile()(x))
+
+
+def test_a_branch_that_is_a_value_which_is_in_no_graph():
+    nodes = [node("NonZero", "x", "n"), node("Cast", "n", "t", to=TYPES.FLOAT), *asked("b", branch([], "t"))]
+    model = whole([*nodes, node("Neg", "b", "y")], {"x": (TYPES.FLOAT, [1, 4])}, constants=ONE)
+    x = np.float32([[0, 1, -2, 0]])
+    check(model, {"x": x}, og.from_onnx(model).compile()(x))
+
+
 def test_inside_of_a_branch_that_values_decide():
     """The graph of an If that is decided at execution is one graph, with what sizes decide in it."""
     inner = branch([node("Relu", "x", "r"), *asked("i"), node("Add", "r i", "a")], "a")

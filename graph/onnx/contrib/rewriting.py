@@ -25,6 +25,7 @@ class Rewriting:
         attributes: of the node; those that were asked for are taken out.
         values: what names of the model stand for.
         kept: constants that were made of weights, for other imports of the same model.
+        scope: what the names of those begin with.
         opset: the version of ONNX's op set.
         limit: bytes that a constant may take.
         constants: new ones, by name.
@@ -37,6 +38,7 @@ class Rewriting:
     attributes: dict[str, Any]
     values: Mapping[str, Value]
     kept: dict[str, Array]
+    scope: str
     opset: int
     limit: int
     constants: dict[str, Array]
@@ -191,7 +193,7 @@ class Rewriting:
             TooLarge: it takes more than a constant may.
         """
         self.check_room(shape, np.dtype(dtype))
-        key = f"{self.label}.{name}"
+        key = f"{self.scope}{self.label}.{name}"
         if key not in self.kept:
             self.kept[key] = np.ascontiguousarray(make(), dtype)
         return self.constant(name, self.kept[key])

@@ -36,6 +36,7 @@ def rewritten(
     kind: str,
     values: Mapping[str, Value],
     kept: dict[str, Array],
+    scope: str,
     opset: int,
     limit: int,
 ) -> tuple[list[Any], Mapping[str, Array]]:
@@ -47,6 +48,7 @@ def rewritten(
         kind: its op.
         values: what names of the model stand for.
         kept: what earlier imports of the model have made of its weights.
+        scope: what its names there begin with, for those of branches may be those of others, too.
         opset: the version of ONNX's op set.
         limit: bytes that a constant may take.
 
@@ -56,7 +58,7 @@ def rewritten(
     if not node.output or not node.output[0]:
         raise Unmapped("its first output is missing")
     attributes = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
-    made = Rewriting(onnx, node, node.output[0], attributes, values, kept, opset, limit, {}, [])
+    made = Rewriting(onnx, node, node.output[0], attributes, values, kept, scope, opset, limit, {}, [])
     REWRITES[kind](made)
     made.end()
     return made.nodes, made.constants
