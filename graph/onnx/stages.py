@@ -332,8 +332,11 @@ class Stages:
                 opset_import=self._model.proto.opset_import,
                 graph=graph,
             )
-            # Names inside are new ones, or those of around: constants of there stay constants.
-            constants = {**self._model.constants, **constants_of(onnx, graph, self._model.fold_limit)}
+            # Names inside are new ones, or those of around: constants of there stay constants, but for what has their
+            # names inside.
+            own_names = {value.name for value in graph.input}.union(*(node.output for node in graph.node))
+            around = {name: array for name, array in self._model.constants.items() if name not in own_names}
+            constants = {**around, **constants_of(onnx, graph, self._model.fold_limit)}
             self._graphs.append(graph)  # so that its id is that of no other
             repeated = self._repeated or kind != "If"
             own = evolve(

@@ -132,6 +132,26 @@ def test_loops_carry_values_and_collect_them():
     assert any(graph.partitions for graph in compiled._trace.graphs) or not count
 
 
+def test_what_goes_into_a_body_may_be_named_as_a_constant_around_it():
+    """The body read the constant, turn after turn."""
+    infos = [helper.make_tensor_value_info(name, 1, None) for name in ("carried", "row", "next", "out")]
+    body = helper.make_graph(
+        [node("MatMul", "carried w", "out"), node("Add", "out row", "next")], "body", infos[:2], infos[2:]
+    )
+    scan = helper.make_node("Scan", ["start", "x"], ["last", "all"], body=body, num_scan_inputs=1)
+    draws = np.random.default_rng(0)
+    x, w = (draws.integers(-1, 2, shape).astype(np.float32) for shape in ((2, 32, 64), (64, 64)))
+    constants = {"w": w, "carried": np.full((32, 64), 7, np.float32)}
+    nodes = [node("Relu", "x", "r"), node("ReduceSum", "r zero", "start", keepdims=0), scan]
+    constants["zero"] = np.int64([0])
+    model = model_of([*nodes, node("Add", "last carried", "y")], {"x": x}, ["y", "all"], constants)
+    made = og.from_onnx(model).compile()(x)
+    first = x.clip(0).sum(0) @ w
+    second = (first + x[0]) @ w
+    np.testing.assert_array_equal(made["all"], [first, second])
+    np.testing.assert_array_equal(made["y"], second + x[1] + 7)
+
+
 def test_types_that_graphs_do_not_have():
     model = whole([node("Add", "x x", "y")], {"x": (TYPES.UINT16, ["n"])}, ["y"])
     graph = og.from_onnx(model)
