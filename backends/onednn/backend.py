@@ -218,7 +218,8 @@ def _lowered(request: CompileRequest, opaque: Mapping[int, OpaqueLayout], limits
     made_once = prepared(low) if blocks is None else None
     plan = Plan(engine, low.emitter.steps)
     known = {t.id for op in request.ops for t in op.outputs}  # moving ops behind others makes new ones
-    doubted = request.options.verify or not all(map(_is_proven, plan.steps))
+    early = () if made_once is None else made_once.plan.steps
+    doubted = request.options.verify or not all(map(_is_proven, (*early, *plan.steps)))
     executable = PlanExecutable(
         plan,
         request.engine,

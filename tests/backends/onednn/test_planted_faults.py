@@ -99,6 +99,11 @@ def one_element(place, nbytes):
     ctypes.c_float.from_address(place + nbytes - 4).value += 64.0
 
 
+def little(place, nbytes):
+    """The last element is another, by a little."""
+    ctypes.c_float.from_address(place + nbytes - 4).value += 1.0
+
+
 def beyond(place, nbytes):
     """An element behind the last is written."""
     ctypes.c_float.from_address(place + nbytes).value = 1.0
@@ -187,3 +192,23 @@ def test_two_temporaries_in_one_place(monkeypatch):
     told = " ".join(reason for one in model.explain().values() for reason in one.rejected)
     assert "failed verification" in told
     np.testing.assert_allclose(model(feeds)["y"], right, rtol=1e-5, atol=1e-6)
+
+
+def test_a_kernel_in_doubt_that_constants_are_prepared_by(monkeypatch):
+    """What it makes shows in the product behind it, and no longer in the shares of that, of which one is all."""
+    graph = og.Graph()
+    x = graph.input("x", "f32", [3, 64])
+    w = graph.input("w", "s8", [64, 48], property_type="constant")
+    scales = graph.input("scales", "f32", [8, 48], property_type="constant")
+    real = graph.op("DynamicDequantize", w, scales, qtype="per_group", group_shape=[8, 1])
+    graph.output(graph.op("SoftMax", graph.op("MatMul", x, real), axis=-1), name="y")
+    known = {lib: {**kinds} for lib, kinds in proven.PROVEN.items()}
+    for kinds in known.values():
+        kinds.pop("binary", None)
+    monkeypatch.setattr(proven, "PROVEN", known)
+    with monkeypatch.context() as patch:
+        fault = Fault(patch, of("binary"), little)
+        model = graph.compile()
+        assert fault.struck
+    told = " ".join(reason for one in model.explain().values() for reason in one.rejected)
+    assert "failed verification" in told
