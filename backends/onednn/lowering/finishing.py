@@ -57,7 +57,13 @@ def finish(low: Lowering) -> tuple[OpaqueLayout | None, ...]:
 
 
 def _use_outputs(low: Lowering) -> None:
-    """Lets what an output is written over lie in its memory from the beginning, where nobody uses that before."""
+    """Lets what an output is written over lie in its memory from the beginning, where nobody uses that before.
+
+    What is made of constants alone stays, to be made once.
+    """
+    made_once = {
+        b.root for step in made_of_constants(low.emitter.steps, _constant(low)) for b in flow(step).writes
+    }
     uses: dict[Buffer, list[int]] = {}
     first: dict[int, int] = {}  # argument → step
     moved: dict[Buffer, Buffer] = {}
@@ -69,7 +75,12 @@ def _use_outputs(low: Lowering) -> None:
     for number in reversed(range(len(low.emitter.steps))):
         for result, taken in in_place(low.emitter.steps[number]):
             argument = result.argument
-            if argument is None or first[argument] != number or uses[taken][-1] != number:
+            if (
+                argument is None
+                or first[argument] != number
+                or uses[taken][-1] != number
+                or taken in made_once
+            ):
                 continue
             there = Buffer(taken.desc, argument)
             for user in uses[taken]:
@@ -100,14 +111,17 @@ def _without_idle_copies(low: Lowering, outputs: Collection[Buffer]) -> list[Any
     return kept[::-1]
 
 
+def _constant(low: Lowering) -> set[int]:
+    """Numbers of the arguments whose content does not change."""
+    return {number for number, t in enumerate(low.request.inputs) if t.property_type is PropertyType.constant}
+
+
 def prepared(low: Lowering) -> ConstantPlan | None:
     """Takes out of the steps what depends on constant inputs alone: it runs when these change.
 
     Its results become further arguments of the plan.
     """
-    constant = {
-        number for number, t in enumerate(low.request.inputs) if t.property_type is PropertyType.constant
-    }
+    constant = _constant(low)
     early = made_of_constants(low.emitter.steps, constant)
     if not early:
         return None

@@ -79,3 +79,17 @@ def test_primitives_and_what_they_write_through_views_are_made_once_too():
     exact = data @ (w * np.repeat(scales, 8, axis=0)) + np.maximum(table, 0)
     for _ in range(2):
         np.testing.assert_array_equal(model(data)["y"], exact)
+
+
+def test_what_a_sum_is_written_over_is_made_once_where_it_is_of_constants():
+    """It would have had the memory of the output, in which each call had to make it anew."""
+    small = np.arange(8, dtype=np.float32).reshape(1, 2, 4)
+    graph = og.Graph()
+    x = graph.input("x", "f32", [1, 2, 8])
+    large = graph.op("Interpolate", graph.constant(small), mode="nearest", sizes=[8], data_format="NCX")
+    graph.output(graph.op("Add", x, large), name="y")
+    model = graph.compile(backend="onednn")
+    told = [step for one in model.explain().values() for step in one.steps]
+    assert [step.prepared for step in told] == [True, False]
+    for data in (np.ones((1, 2, 8), np.float32), np.zeros((1, 2, 8), np.float32)):
+        np.testing.assert_array_equal(model(data)["y"], data + small.repeat(2, axis=-1))
