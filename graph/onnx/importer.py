@@ -361,8 +361,11 @@ class Importer:
         chosen = known_branch(node, self.values)
         if chosen is None:
             return False
-        branch = chosen.g
-        constants = constants_of(self.onnx, branch, self.model.fold_limit)
+        branch, inner_scope = chosen.g, f"{self._scope}{'/'.join(node.output)}.{chosen.name}/"
+        held = self.model.branches
+        if inner_scope not in held:
+            held[inner_scope] = constants_of(self.onnx, branch, self.model.fold_limit)
+        constants = held[inner_scope]
         inside = names_in(branch, constants)
         around = self._outside.union(*self._branches)
         if not inside.isdisjoint({*around, *self.values, *self.broken, *self.later}):
@@ -374,7 +377,7 @@ class Importer:
         found = {} if self.model.opset < 13 or self.model.plain else self._patterns(branch)
         alive = alive_in(branch, found)
         self._branches.append(inside)
-        self._scope = f"{scope}{'/'.join(node.output)}.{chosen.name}/"
+        self._scope = inner_scope
         for one in branch.node:
             self._node(one, number, alive, found.get(one.output[0]) if one.output else None)
         self._branches.pop()

@@ -51,6 +51,7 @@ class Model:
         trained: initializers that are parameters of the graph; None where nothing is trained.
         parameters: those that imports have made, for the next one.
         kept: constants that imports have made of weights, such as those of 4 bits, for the next import.
+        branches: constants inside of branches that were decided at an import, for the next one.
     """
 
     onnx: Any
@@ -63,6 +64,7 @@ class Model:
     trained: frozenset[str] | None = None
     parameters: dict[str, Parameter] = field(factory=dict[str, Parameter])
     kept: dict[str, Array] = field(factory=dict[str, Array])
+    branches: dict[str, Mapping[str, Array]] = field(factory=dict[str, Mapping[str, Array]])
 
     def __reduce__(self) -> tuple[Callable[..., Model], tuple[object, ...]]:
         """Packages are imported where it is unpickled, and each weight is in there once, decoded."""

@@ -136,6 +136,16 @@ def products(seed):
     return branch([product], "out", {"q": q, "s": scales}), (integers * scales[:, None]).T
 
 
+def test_weights_inside_of_a_branch_are_the_same_for_all_sizes():
+    weights = normal(4, 8, seed=1)
+    other = branch([node("MatMul", "x w", "e")], "e", {"w": weights})
+    model = whole(asked(other=other), {"x": (TYPES.FLOAT, ["n", 4])}, constants=ONE)
+    graph = og.from_onnx(model)
+    held = [graph.with_shapes({"x": (rows, 4)}).constants for rows in (2, 3)]
+    (first,), (second,) = ([a for a in arrays.values() if a.shape == (4, 8)] for arrays in held)
+    assert np.shares_memory(first, second)
+
+
 def few_bits(nodes, inputs, constants):
     model = whole(nodes, inputs, constants=constants)
     model.opset_import.append(helper.make_opsetid("com.microsoft", 1))
