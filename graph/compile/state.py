@@ -11,6 +11,7 @@ from ..model.logical_tensor import LogicalTensor, label
 from ..runtime.arrays import Array
 from ..runtime.parameter import Parameter, write_all
 from ..runtime.tensor import check_array, plain_array
+from ..runtime.turns import in_order, in_turn
 
 
 class NoParameterError(ArgumentError, KeyError):
@@ -24,7 +25,8 @@ class State(Mapping[str, Array]):
 
     Those that calls assign, as a cache or a counter, are its state: `before = model.state.copy()` and, after some
     calls, `model.state.update(before)` go back to where it was; `model.state["cache"] = array` sets one. All graphs and
-    models that share the parameters see it; nobody may run one meanwhile.
+    models that share the parameters see it. Calls that assign them come before or behind it; nobody may run others
+    meanwhile.
 
     Args:
         graphs: that hold the parameters; of one name in several, all are set.
@@ -53,7 +55,8 @@ class State(Mapping[str, Array]):
 
     def copy(self) -> dict[str, Array]:
         """The values of now, in memory of their own."""
-        return {name: array.copy() for name, array in self.items()}
+        turns = in_order(one.turn for _, held in self._held.values() for one in held if one.turn is not None)
+        return in_turn(turns, lambda: {name: array.copy() for name, array in self.items()})
 
     def update(self, values: Mapping[str, object]) -> None:
         """Sets parameters; those that are not named stay as they are.

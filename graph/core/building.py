@@ -315,6 +315,8 @@ class GraphCore(Readable, OpMethods):
     def set_parameters(self, values: Mapping[str, object] | Mapping[int, object]) -> None:
         """Writes to parameters; all graphs and models that share them see it, and so nobody may run one meanwhile.
 
+        Calls of models that assign them come before or behind it.
+
         Args:
             values: arrays by the parameter's name, tensor id or LogicalTensor; those that are not named stay as they
                 are.

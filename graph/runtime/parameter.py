@@ -59,10 +59,16 @@ class Parameter:
 
 
 def write_all(contents: Sequence[tuple[Parameter, Array]]) -> None:
-    """Writes each content as it is before the first one is written.
+    """Writes each content as it is before the first one is written, between calls of models that assign them.
 
-    One may be what another parameter of them holds, as `graph.parameters` shows it: two change places so.
+    One may be what another parameter of them holds, as `graph.parameters` shows it: two change places so. Within a call
+    that assigns some, others would keep what is written, or parts of them.
     """
+    turns = in_order(one.turn for one, _ in contents if one.turn is not None)
+    in_turn(turns, lambda: _write_all(contents))
+
+
+def _write_all(contents: Sequence[tuple[Parameter, Array]]) -> None:
     places = sorted((address(one.array), number) for number, (one, _) in enumerate(contents))
     starts = [start for start, _ in places]
     arrays: list[Array] = []

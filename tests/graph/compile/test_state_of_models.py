@@ -207,3 +207,35 @@ def test_models_that_assign_one_parameter_take_turns(bound: bool) -> None:
     for name, parameter in held.items():
         times = 100 * sum(name in names for names in whose)
         np.testing.assert_array_equal(parameter.array, np.full((128, 128), times, np.float32))
+
+
+@pytest.mark.parametrize("of_model", [False, True], ids=["graph", "model"])
+def test_what_is_set_comes_between_calls_that_assign_it(of_model: bool) -> None:
+    """Within one, parts would be written over."""
+    graph = counting()
+    model = graph.compile()
+    values = {"total": np.full(3, 5, np.float32), "scale": np.ones(3, np.float32)}
+    setter = threading.Thread(target=model.state.update if of_model else graph.set_parameters, args=(values,))
+    (turn,) = model.turns
+    with turn:
+        setter.start()
+        setter.join(0.2)
+        assert setter.is_alive()
+        np.testing.assert_array_equal(graph.parameters["scale"], [2, 2, 2])
+    setter.join()
+    for name, value in values.items():
+        np.testing.assert_array_equal(graph.parameters[name], value)
+
+
+def test_a_copy_of_the_state_is_taken_between_calls_that_assign_it() -> None:
+    model = counting().compile()
+    (turn,) = model.turns
+    copies: list[Mapping[str, Any]] = []
+    copier = threading.Thread(target=lambda: copies.append(model.state.copy()))
+    with turn:
+        copier.start()
+        copier.join(0.2)
+        assert copier.is_alive()
+        model(rows(2))
+    copier.join()
+    np.testing.assert_array_equal(copies[0]["total"], 4 * ROW)
