@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -41,11 +41,10 @@ from ..importing.translation import (
 from ..model.logical_tensor import LogicalTensor, as_shape, foreign_tensor, format_shape
 from ..model.numpy_types import DATA_TYPES
 from ..runtime.arrays import Array, data_type_of
-from ..runtime.cached import cached
 from ..runtime.libraries import library
 from ..runtime.parameter import Parameter
 from ..unknown_sizes.sampling import OpenSize
-from .branches import known_branch, names_in
+from .branches import Branches
 from .checks import Known, NodeChecks, inferred, label_of
 from .contrib.table import REWRITES, rewritten
 from .control import CONTROL
@@ -59,7 +58,7 @@ from .node import constant_scalar
 from .patterns import Pattern, patterns
 from .protos import kind_of
 from .quantized import stays_quantized
-from .reading import Model, alive_in, constants_of
+from .reading import Model, alive_in
 from .table import TABLE
 from .types import NUMBERS, numpy_type_of
 from .waiting import Waiting
@@ -105,10 +104,7 @@ class Importer:
         )
         self.evaluation = Evaluation(model)
         self.titles = module_titles(model.proto.graph.node, model.constants)
-        self._branches: list[set[str]] = []
-        """Names that the branches make which are being translated, one in another."""
-        self._scope = ""
-        """What tells the innermost of them from all others."""
+        self._branches = Branches(model)
 
     def translate(self) -> None:
         """Translates all nodes that have a translation."""
@@ -123,15 +119,18 @@ class Importer:
             else:
                 self._named(name, array)
         self._inputs(graph)
-        found = {} if self.model.opset < 13 or self.model.plain else self._patterns(graph)
-        alive = alive_in(graph, found)
-        for number, node in enumerate(graph.node):
-            self._node(node, number, alive, found.get(node.output[0]) if node.output else None)
+        self._nodes(graph)
 
-    def _patterns(self, graph: Any) -> dict[str, Pattern]:
-        return patterns(
-            graph.node, lambda name: constant_scalar(self.values.get(name)), self.evaluation.attributes_of
-        )
+    def _nodes(self, graph: Any, number: int | None = None) -> None:
+        """Translates the nodes of a graph, inside of the one with this number if there is one."""
+        attributes_of = self.evaluation.attributes_of
+        found: dict[str, Pattern] = {}
+        if self.model.opset >= 13 and not self.model.plain:
+            found = patterns(graph.node, lambda name: constant_scalar(self.values.get(name)), attributes_of)
+        alive = alive_in(graph, found)
+        for own, node in enumerate(graph.node):
+            pattern = found.get(node.output[0]) if node.output else None
+            self._node(node, own if number is None else number, alive, pattern)
 
     def check(self) -> None:
         """Checks that all nodes have a translation, or run by ONNX's reference.
@@ -143,11 +142,6 @@ class Importer:
             raise unsupported(self.problems, "ONNX model")
         if self.refused:
             raise unsupported(self.refused, "ONNX model")
-
-    @cached
-    def _outside(self) -> frozenset[str]:
-        """Names that the model's own nodes make."""
-        return frozenset(name for node in self.proto.graph.node for name in node.output)
 
     @property
     def open_only(self) -> bool:
@@ -338,15 +332,9 @@ class Importer:
         Raises:
             Unmapped: it is more than is known of its op, or depends on sizes that are not known.
         """
+        model, scope = self.model, self._branches.scope
         nodes, constants = rewritten(
-            self.onnx,
-            node,
-            kind,
-            self.values,
-            self.model.kept,
-            self._scope,
-            self.model.opset,
-            self.model.fold_limit,
+            self.onnx, node, kind, self.values, model.kept, scope, model.opset, model.fold_limit
         )
         for name, array in constants.items():
             self._named(name, array)
@@ -358,36 +346,23 @@ class Importer:
 
     def _decided(self, node: Any, number: int) -> bool:
         """Translates the branch of an If that is known to be the one, as part of the graph; whether it can be."""
-        chosen = known_branch(node, self.values)
-        if chosen is None:
+        branch = self._branches.known(node, self.values)
+        if branch is None:
             return False
-        branch, inner_scope = chosen.g, f"{self._scope}{'/'.join(node.output)}.{chosen.name}/"
-        held = self.model.branches
-        if inner_scope not in held:
-            held[inner_scope] = constants_of(self.onnx, branch, self.model.fold_limit)
-        constants = held[inner_scope]
-        inside = names_in(branch, constants)
-        around = self._outside.union(*self._branches)
-        if not inside.isdisjoint({*around, *self.values, *self.broken, *self.later}):
+        if not branch.names.isdisjoint({*self._branches.names, *self.values, *self.broken, *self.later}):
             return False  # a name that has another meaning around it
         lengths = len(self.problems), len(self.refused), len(self.waiting)
-        before, scope = {*self.values}, self._scope
-        for name, array in constants.items():
+        before = {*self.values}
+        for name, array in branch.constants.items():
             self._named(name, array)
-        found = {} if self.model.opset < 13 or self.model.plain else self._patterns(branch)
-        alive = alive_in(branch, found)
-        self._branches.append(inside)
-        self._scope = inner_scope
-        for one in branch.node:
-            self._node(one, number, alive, found.get(one.output[0]) if one.output else None)
-        self._branches.pop()
-        self._scope = scope
-        own = inside.union(name for name in self.values if name not in before)
+        with self._branches.inside(branch):
+            self._nodes(branch.graph, number)
+        own = branch.names.union(name for name in self.values if name not in before)
         if len(self.problems) > lengths[0] or (len(self.waiting) > lengths[2] and not self.open):
             self._forget(own, lengths)
             return False
         self.waiting[lengths[2] :] = [evolve(one, defining=True) for one in self.waiting[lengths[2] :]]
-        for name, info in zip(node.output, branch.output, strict=False):
+        for name, info in zip(node.output, branch.graph.output, strict=False):
             if info.name in self.values:
                 self.values[name] = self.values[info.name]
             else:
@@ -396,7 +371,7 @@ class Importer:
             self._forget(own, lengths)  # another branch may have the same names
         return True
 
-    def _forget(self, names: set[str], lengths: tuple[int, int, int]) -> None:
+    def _forget(self, names: Collection[str], lengths: tuple[int, int, int]) -> None:
         """Goes back to before these names were made, when so many nodes had problems, were refused and were waiting."""
         for found, length in zip((self.problems, self.refused, self.waiting), lengths, strict=True):
             del found[length:]
