@@ -110,18 +110,44 @@ def _pooling(op: Op, src: Sequence[int], dst: Sequence[int]) -> _Pooling:
     return _Pooling(Algorithm.pooling_avg_exclude_padding, found)
 
 
-def _integers_kept(low: Lowering, op: Op, links: Sequence[Link]) -> Buffer | None:
-    """The integers behind a tensor, where their largest or their means are those of the result: of the same scale and
-    zero point. Zeros around them are none of theirs where the zero point is another one.
+@frozen
+class _Integers:
+    """The integers behind a tensor, of which the pooling is that of the tensor.
+
+    Attributes:
+        buffer: where they lie.
+        linear: factor and offset that make the result's integers of their pooling; None where these are the result.
+    """
+
+    buffer: Buffer
+    linear: tuple[float, float] | None = None
+
+
+def _integers_kept(low: Lowering, op: Op, links: Sequence[Link]) -> _Integers | None:
+    """Integers whose largest or whose means are those of the result, once scaled; None where there are none such.
+
+    The largest ones are those of the same scale and zero point. Zeros around them are none of theirs where the zero
+    point is another one.
     """
     if op.kind not in ("MaxPool", "AvgPool") or len(links) != 1 or links[0].quantize is None:
         return None
-    found = low.tensors.quantized(op.inputs[0])
-    if found is None or not found.has(links[0].quantize):
+    found, wanted = low.tensors.quantized(op.inputs[0]), links[0].quantize
+    if found is None or links[0].result.data_type is not found.buffer.desc.data_type:
         return None
     if op.kind == "AvgPool" and found.zero_point and not op.attributes.flag("exclude_pad"):
         return None
-    return found.buffer if links[0].result.data_type is found.buffer.desc.data_type else None
+    if found.has(wanted):
+        return _Integers(found.buffer)
+    if op.kind == "MaxPool" or len(found.scales) > 1:
+        return None
+    factor = found.scales[0] / wanted.scale
+    if not LEAST <= factor <= LARGEST:
+        return None
+    return _Integers(found.buffer, (factor, wanted.zero_point - found.zero_point * factor))
+
+
+LEAST, LARGEST = 2.0**-24, 2.0**24
+"""Factors of integers that f32 holds with what is added, and that leave some of them apart."""
 
 
 def without_gaps(low: Lowering, tensor: LogicalTensor, buffer: Buffer) -> Buffer:
@@ -150,13 +176,16 @@ def forward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     looks = looks and may_be_minus_infinity(low, tensor)
     if looks and links:
         raise Unfit("windows of -inf are looked for before what follows")
-    own = integers or (low.tensors.plain(tensor) if looks else low.tensors.read(tensor))
+    real = low.tensors.plain if looks else low.tensors.read
+    own = real(tensor) if integers is None else integers.buffer
     src = low.tensors.images(own, order)
     shape = tuple(op.outputs[0].dims[a] for a in order)
     taken = links if integers is None else ()
     view = OperandView(op.outputs[0], lambda operand: low.tensors.images(operand, order))
     post_ops = PostOps(low, view, scales_result=False)
     post_ops.add_links(taken)
+    if integers is not None and integers.linear is not None:
+        post_ops.add_eltwise(Algorithm.eltwise_linear, *integers.linear)
     pooling = _pooling(op, src.desc.shape, shape)
     src = without_gaps(low, tensor, src)
     if op.kind == "AvgPool" and math.prod(pooling.windows.kernel) > SHORT:

@@ -86,6 +86,38 @@ def test_averages_of_integers_of_one_scale_stay_integers(data_type, zero_point, 
     assert (len(kernels(model)) == 1) is stays
 
 
+@pytest.mark.parametrize("data_type", ["u8", "s8"])
+@pytest.mark.parametrize("scale", [0.25, 0.5, 0.7, 3.0, 2.0**-40])
+@pytest.mark.parametrize(
+    ("points", "exclude_pad", "pads", "stays"),
+    [((0, 0), True, 0, True), ((3, 7), True, 1, True), ((0, 9), False, 1, True), ((3, 0), False, 1, False)],
+)
+def test_averages_of_integers_go_to_another_scale(data_type, scale, points, exclude_pad, pads, stays):
+    """The mean of the integers is scaled behind the window; what is beyond the type saturates."""
+    graph = og.Graph()
+    x = graph.input("x", data_type, [2, 9, 9, 40])
+    real = graph.op("Dequantize", x, scales=[0.5], zps=[points[0]], qtype="per_tensor")
+    window = {"strides": [3, 3], "kernel": [3, 3], "pads_begin": [pads, pads], "pads_end": [pads, pads]}
+    mean = graph.op("AvgPool", real, exclude_pad=exclude_pad, data_format="NXC", **window)
+    made = graph.op(
+        "Quantize", mean, output_type=data_type, scales=[scale], zps=[points[1]], qtype="per_tensor"
+    )
+    graph.output(made, name="y")
+    least, most = (0, 255) if data_type == "u8" else (-128, 127)
+    feeds = {"x": RNG.integers(least, most + 1, (2, 9, 9, 40)).astype("u1" if data_type == "u8" else "i1")}
+    model = graph.compile()
+    around = np.pad(
+        (feeds["x"].astype(np.float64) - points[0]) * 0.5,
+        ((0, 0), (pads, pads), (pads, pads), (0, 0)),
+        constant_values=np.nan,
+    )
+    windows = np.lib.stride_tricks.sliding_window_view(around, (3, 3), (1, 2))[:, ::3, ::3]
+    exact = np.nanmean(windows, (-1, -2)) if exclude_pad else np.nansum(windows, (-1, -2)) / 9
+    exact = np.clip(exact / scale + points[1], least, most)
+    assert np.abs(model(feeds)["y"] - exact).max() <= 0.5 + 1e-4  # either way at a tie
+    assert (len(kernels(model)) == 1) is (stays and scale > 1e-6)
+
+
 @pytest.mark.parametrize("axis", [0, -1])
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_scales_along_the_axis_of_a_vector(axis, dynamic):
