@@ -149,7 +149,8 @@ def _clip(t: Translation, node: Node) -> Value:
 
 @OPS.enter("Pow")
 def _pow(t: Translation, node: Node) -> Value:
-    return power(t, node[0], node[1])
+    made, dtype = power(t, node[0], node[1]), dtype_of(node[0])
+    return made if dtype_of(made) == dtype else cast(t, made, dtype)  # whatever type the exponent has
 
 
 @OPS.enter("Where")

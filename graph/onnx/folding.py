@@ -59,7 +59,7 @@ BY_REFERENCE: Mapping[str, int] = {
     **dict.fromkeys(ALWAYS.split(), 0),
     **dict.fromkeys(SEQUENCES.split(), 0),
     **{f"ai.onnx.preview.training.{name}": 0 for name in ("Adagrad", "Adam", "Momentum")},
-    "BatchNormalization": 15,
+    "BatchNormalization": 14,
     "BitCast": 26,
     "DeformConv": 19,
     "QLinearMatMul": 10,

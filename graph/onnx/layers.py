@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from fractions import Fraction
@@ -11,7 +12,7 @@ import numpy as np
 
 from ...ops.spatial import effective_kernel, same_pads
 from ..importing.attention import attention
-from ..importing.expressions import axis_of, reshape, transpose
+from ..importing.expressions import axis_of, binary, reshape, transpose
 from ..importing.layers import (
     batch_norm,
     convolution,
@@ -150,8 +151,17 @@ def batch_normalization(t: Translation, node: Node) -> Value:
 
 @OPS.enter("LayerNormalization")
 def _layer_normalization(t: Translation, node: Node) -> Value:
-    axis = axis_of(node[0], node.get("axis", -1))
-    return layer_norm(t, node[0], node[1], node.optional(2), axis, node.get("epsilon", 1e-5))
+    axis, epsilon = axis_of(node[0], node.get("axis", -1)), node.get("epsilon", 1e-5)
+    scale, bias, shape = node[1], node.optional(2), shape_of(node[0])
+    given = [shape_of(one) for one in (scale, bias) if one is not None]
+    known = -1 not in itertools.chain(shape, *given)
+    if not known or all(one == shape[axis:] for one in given):
+        return layer_norm(t, node[0], scale, bias, axis, epsilon)
+    if any(np.broadcast_shapes(shape, one) != shape for one in given):
+        raise Unmapped(f"scale and bias of shapes {[list(one) for one in given]} for {list(shape)}")
+    # One number for each of the last axis, say, where several axes are normalised together.
+    made = binary(t, "Multiply", layer_norm(t, node[0], None, None, axis, epsilon), scale)
+    return made if bias is None else binary(t, "Add", made, bias)
 
 
 @OPS.enter("RMSNormalization")
