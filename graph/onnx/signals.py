@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -21,16 +22,28 @@ def _relu(x: Array) -> Array:
     return np.maximum(x, 0)
 
 
-def _leaky(x: Array) -> Array:
-    return np.where(x < 0, 0.01 * x, x)
+def _affine(x: Array, alpha: float, beta: float) -> Array:
+    return alpha * x + beta
 
 
-def _hard(x: Array) -> Array:
-    return np.clip(0.2 * x + 0.5, 0, 1)
+def _leaky(x: Array, alpha: float) -> Array:
+    return np.where(x < 0, alpha * x, x)
 
 
-def _elu(x: Array) -> Array:
-    return np.where(x < 0, np.expm1(np.minimum(x, 0)), x)
+def _thresholded(x: Array, alpha: float) -> Array:
+    return np.where(x > alpha, x, 0)
+
+
+def _scaled(x: Array, alpha: float, beta: float) -> Array:
+    return alpha * np.tanh(beta * x)
+
+
+def _hard(x: Array, alpha: float, beta: float) -> Array:
+    return np.clip(alpha * x + beta, 0, 1)
+
+
+def _elu(x: Array, alpha: float) -> Array:
+    return np.where(x < 0, alpha * np.expm1(np.minimum(x, 0)), x)
 
 
 def _softsign(x: Array) -> Array:
@@ -45,17 +58,24 @@ def _tanh(x: Array) -> Array:
     return np.tanh(x)
 
 
-FUNCTIONS: dict[str, Function] = {
-    "elu": _elu,
-    "hardsigmoid": _hard,
-    "leakyrelu": _leaky,
+FUNCTIONS: Mapping[str, Function] = {
     "relu": _relu,
     "sigmoid": logistic,
     "softplus": _softplus,
     "softsign": _softsign,
     "tanh": _tanh,
 }
-"""Functions of gates, with the numbers that they have where a node gives none."""
+"""Functions of gates that have no numbers."""
+WITH_NUMBERS: Mapping[str, tuple[Callable[..., Array], Sequence[float | None]]] = {
+    "affine": (_affine, (None, None)),
+    "elu": (_elu, (1.0,)),
+    "hardsigmoid": (_hard, (0.2, 0.5)),
+    "leakyrelu": (_leaky, (0.01,)),
+    "scaledtanh": (_scaled, (None, None)),
+    "thresholdedrelu": (_thresholded, (1.0,)),
+}
+"""Functions of gates with alpha, or alpha and beta, and what these are where a node gives none, as ONNX's ops of the
+same names have them; None where it has no such op."""
 
 
 def recurrent(call: Call) -> list[Array]:
@@ -222,15 +242,30 @@ def _start(call: Call, place: int, way: int, shape: tuple[int, int], batch_first
 
 
 def _functions(call: Call, way: int) -> list[Function]:
+    """The functions of a direction. Those that have numbers take the node's one after the other."""
     usual = USUAL[call.kind]
-    names = call.get("activations") or list(usual) * (way + 1)
-    own = [str(name).lower() for name in names[way * len(usual) : (way + 1) * len(usual)]]
-    if call.get("activation_alpha") or call.get("activation_beta") or len(own) != len(usual):
-        raise Unmapped("functions of gates with numbers of their own")
-    unknown = [name for name in own if name not in FUNCTIONS]
-    if unknown:
-        raise Unmapped(f"the function {unknown[0]!r} of gates")
-    return [FUNCTIONS[name] for name in own]
+    names = list(call.get("activations") or list(usual) * (way + 1))[: (way + 1) * len(usual)]
+    numbers = [iter(call.get(f"activation_{name}") or ()) for name in ("alpha", "beta")]
+    if len(names) < (way + 1) * len(usual):
+        raise Unmapped(f"{len(names)} functions of gates for {len(usual)} of each direction")
+    found: list[Function] = []
+    for name in (str(name).lower() for name in names):
+        if name in WITH_NUMBERS:
+            function, standard = WITH_NUMBERS[name]
+            given = [next(of, usually) for of, usually in zip(numbers, standard, strict=False)]
+            if None in given:
+                raise Unmapped(f"the function {name!r} of gates without its numbers")
+            found.append(partial(_with, function=function, numbers=given))
+        elif name in FUNCTIONS:
+            found.append(FUNCTIONS[name])
+        else:
+            raise Unmapped(f"the function {name!r} of gates")
+    return found[-len(usual) :]
+
+
+def _with(x: Array, function: Callable[..., Array], numbers: Sequence[float]) -> Array:
+    """What a function with numbers makes, in the type of x."""
+    return function(x, *numbers)
 
 
 def spectra(call: Call) -> list[Array]:

@@ -3,7 +3,7 @@
 import numpy as np
 import onednn_graph as og
 import pytest
-from onnx_oracle import expected_of, helper, model_of, normal
+from onnx_oracle import expected_of, helper, model_of, normal, numpy_helper
 
 GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
 LENGTHS = np.asarray([5, 2, 0], np.int32)
@@ -141,3 +141,58 @@ def test_long_sequences_of_other_layers():
         model = model_of([node], given, ["y"], constants, opset=17)
         apart = og.from_onnx(model, reference=False).compile(backend="numpy")(given)["y"]
         np.testing.assert_allclose(og.from_onnx(model).compile()(given)["y"], apart, atol=2e-6)
+
+
+NUMBERED = {
+    "Affine": lambda x, a, b: a * x + b,
+    "Elu": lambda x, a, b: np.where(x < 0, a * np.expm1(x), x),
+    "HardSigmoid": lambda x, a, b: np.clip(a * x + b, 0, 1),
+    "LeakyRelu": lambda x, a, b: np.where(x < 0, a * x, x),
+    "ScaledTanh": lambda x, a, b: a * np.tanh(b * x),
+    "ThresholdedRelu": lambda x, a, b: np.where(x > a, x, 0),
+}
+WITHOUT_BETA = ("Elu", "LeakyRelu", "ThresholdedRelu")
+
+
+def ends_of_rnn(given, functions):
+    """What two directions of an RNN end with."""
+    constants, x, h = given["constants"], given["x"], np.array(given["h"])
+    for way, function in enumerate(functions):
+        w, r, b = (constants[name][way] for name in "wrb")
+        for step in x[:: -1 if way else 1]:
+            h[way] = function(step @ w.T + h[way] @ r.T + b[:4] + b[4:])
+    return h
+
+
+@pytest.mark.parametrize("name", NUMBERED)
+def test_functions_of_gates_take_their_numbers_in_turn(name):
+    """Of two directions the first has a function without numbers, which takes none."""
+    alphas, betas = [0.3], [] if name in WITHOUT_BETA else [0.4]
+    more = {"activation_alpha": alphas} | ({"activation_beta": betas} if betas else {})
+    model, given = layer("RNN", 2, None, direction="bidirectional", activations=["Tanh", name], **more)
+    constants = {one.name: numpy_helper.to_array(one) for one in model.graph.initializer}
+    made = og.from_onnx(model).compile()(given)["last"]
+    functions = [np.tanh, lambda x: NUMBERED[name](x, *alphas, *(betas or [0]))]
+    np.testing.assert_allclose(
+        made, ends_of_rnn({**given, "constants": constants}, functions), rtol=1e-4, atol=1e-5
+    )
+
+
+@pytest.mark.parametrize("name", ["Elu", "HardSigmoid", "LeakyRelu", "ThresholdedRelu"])
+def test_functions_of_gates_have_the_numbers_of_onnx_ops(name):
+    usual = {"Elu": (1, 0), "HardSigmoid": (0.2, 0.5), "LeakyRelu": (0.01, 0), "ThresholdedRelu": (1, 0)}
+    model, given = layer("RNN", 2, None, direction="bidirectional", activations=["Relu", name])
+    constants = {one.name: numpy_helper.to_array(one) for one in model.graph.initializer}
+    functions = [lambda x: np.maximum(x, 0), lambda x: NUMBERED[name](x, *usual[name])]
+    np.testing.assert_allclose(
+        og.from_onnx(model).compile()(given)["last"],
+        ends_of_rnn({**given, "constants": constants}, functions),
+        rtol=1e-4,
+        atol=1e-5,
+    )
+
+
+def test_functions_of_gates_whose_numbers_nothing_says_are_refused():
+    model, given = layer("RNN", 1, None, activations=["Affine"])
+    with pytest.raises(og.UnsupportedError, match="'affine' of gates without its numbers"):
+        og.from_onnx(model).compile()(given)
