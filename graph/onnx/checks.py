@@ -144,7 +144,7 @@ class Forms:
         for number, node in enumerate(graph.node):
             schema = self._schema(node, versions)
             if schema is not None:
-                wrong = _unlike(schema, node)
+                wrong = _unlike(schema, node) or _unlike_its_graphs(node, versions.get("", 0))
                 if wrong:
                     raise invalid(f"node {label_of(node, number)!r} ({node.op_type}): {wrong}")
 
@@ -176,15 +176,15 @@ def _unlike(schema: Any, node: Any) -> str:
     missing = [name for name, one in known.items() if one.required and name not in there]
     if missing:
         return f"its attribute {missing[0]!r} is missing"
-    return _unlike_its_graphs(node)
+    return ""
 
 
 GRAPH = 5
 """`AttributeProto.GRAPH`."""
 
 
-def _unlike_its_graphs(node: Any) -> str:
-    """What the graphs inside a node of control flow have other than the node."""
+def _unlike_its_graphs(node: Any, opset: int) -> str:
+    """What the graphs inside a node of control flow have other than the node, of this version of ONNX's op set."""
     graphs = {attribute.name: attribute.g for attribute in node.attribute if attribute.type == GRAPH}
     made, taken = len(node.output), len(node.input)
     wanted: dict[str, tuple[int, int]] = {}
@@ -195,7 +195,8 @@ def _unlike_its_graphs(node: Any) -> str:
         if made < taken - 2:
             return f"it has {made} outputs for {taken - 2} values that it carries"
     elif node.domain == "" and node.op_type == "Scan":
-        wanted = {"body": (taken, made)}
+        # The first form of it has the lengths of sequences before all that goes into the body.
+        wanted = {"body": (taken - 1 if opset == 8 else taken, made)}
     for name, (inputs, outputs) in wanted.items():
         graph = graphs.get(name)
         if graph is not None and (len(graph.input), len(graph.output)) != (inputs, outputs):

@@ -77,6 +77,7 @@ def converted(onnx: Any, proto: Any, opset: int) -> Any:
     copy.CopyFrom(proto)
     # The converter wants initializers among the inputs where the format is as old as that was a rule.
     copy.ir_version = max(copy.ir_version, 4)
+    _without_unused_values(onnx, copy)
     upgrade = _Upgrade(onnx, opset)
     if opset >= 7 and not any(any(inner_graphs(n)) or n.op_type in RESIZING for n in copy.graph.node):
         try:
@@ -89,6 +90,18 @@ def converted(onnx: Any, proto: Any, opset: int) -> Any:
         if not entry.domain:
             entry.version = OLDEST_OPSET
     return copy
+
+
+def _without_unused_values(onnx: Any, proto: Any) -> None:
+    """Takes the value out of paddings that mirror or repeat, where the converter leaves it: later ones have no such
+    attribute.
+    """
+    for node in proto.graph.node:
+        given = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
+        if node.op_type == "Pad" and not node.domain and given.get("mode", b"constant") != b"constant":
+            kept = [attribute for attribute in node.attribute if attribute.name != "value"]
+            del node.attribute[:]
+            node.attribute.extend(kept)
 
 
 class _Upgrade:

@@ -214,6 +214,27 @@ def test_pads_of_other_modes():
     )
 
 
+@pytest.mark.parametrize("opset", [2, 7, 10])
+@pytest.mark.parametrize("mode", ["edge", "reflect"])
+def test_pads_of_other_modes_with_a_value_that_nothing_reads(mode, opset):
+    node = NODE("Pad", ["x"], ["y"], mode=mode, pads=[0, 0, 1, 0, 0, 0, 0, 2], value=1.5)
+    np.testing.assert_array_equal(
+        run([node], {"x": X}, opset), np.pad(X, [(0, 0), (0, 0), (1, 0), (0, 2)], mode)
+    )
+
+
+def test_a_scan_with_lengths_of_sequences_is_no_invalid_model():
+    infos = [
+        helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [3]) for name in ("s", "x", "s2", "y")
+    ]
+    nodes = [NODE("Add", ["s", "x"], ["s2"]), NODE("Neg", ["s2"], ["y"])]
+    body = helper.make_graph(nodes, "body", infos[:2], infos[2:])
+    node = NODE("Scan", ["", "first", "all"], ["last", "y"], body=body, num_scan_inputs=1)
+    inputs = {"first": integers(2, 3), "all": integers(2, 4, 3)}
+    with pytest.raises(og.UnsupportedError, match="nothing converts Scan"):
+        og.from_onnx(model_of([node], inputs, ["y"], opset=8))
+
+
 @pytest.mark.parametrize(
     ("node", "opset", "message"),
     [
