@@ -138,9 +138,13 @@ class _Part:
     def keep_former(self) -> None:
         """Gives what stands at the target another name."""
         if self._existed:
-            former = self.target.with_name(_unique_name())
-            os.link(self.target, former)
-            self.former = former
+            self.former = self.target.with_name(_unique_name())
+            try:
+                os.link(self.target, self.former)
+            except OSError:  # memory cards and some network drives know no second names
+                import shutil
+
+                shutil.copy2(self.target, self.former)
 
     def put_back(self) -> None:
         """Takes it away again, for what was there before."""

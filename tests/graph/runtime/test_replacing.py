@@ -93,6 +93,33 @@ def test_where_the_system_gives_no_name_to_a_nameless_file(tmp_path, monkeypatch
     assert names(tmp_path) == ["a"]
 
 
+@pytest.mark.parametrize("broken", [True, False])
+def test_several_files_where_nothing_has_two_names(tmp_path, monkeypatch, broken):
+    """As on FAT, which sticks and cards have."""
+
+    def refuses(*_, **__):
+        raise PermissionError(errno.EPERM, "refused")
+
+    def fails(source, target):
+        if target == paths[1] and broken and not failed:
+            failed.append(target)
+            raise OSError(errno.EIO, "broken")
+        replace(source, target)
+
+    paths, failed, replace = [tmp_path / name for name in "ab"], [], os.replace
+    for path in paths:
+        path.write_bytes(b"old")
+    monkeypatch.setattr(module.os, "link", refuses)
+    monkeypatch.setattr(module.os, "replace", fails)
+    if broken:
+        with pytest.raises(OSError, match="broken"):
+            write(b"new", *paths)
+    else:
+        write(b"new", *paths)
+    assert [path.read_bytes() for path in paths] == [b"old" if broken else b"new"] * 2
+    assert names(tmp_path) == ["a", "b"]
+
+
 @posix
 def test_permissions_stay_and_begin_as_the_user_wants_them(tmp_path):
     before = os.umask(0o027)
