@@ -59,12 +59,39 @@ def _of_one_op_set(onnx: Any, proto: Any) -> Any:
 
     copy = onnx.ModelProto()
     copy.CopyFrom(proto)
+    _give_defaults(copy)
     for function in copy.functions:
         own = {o.domain: o.version for o in function.opset_import}
         if all(same(node, own) for graph in graphs_in(function) for node in graph.node):
             for entry in function.opset_import:
                 entry.version = wanted.get(entry.domain, entry.version)
+    _describe_initializers(onnx, copy.graph)
     return copy
+
+
+def _describe_initializers(onnx: Any, graph: Any) -> None:
+    """Says of a model's initializers what they are, where the converter would not look."""
+    described = {info.name for infos in (graph.input, graph.value_info) for info in infos}
+    for tensor in graph.initializer:
+        if tensor.name not in described:
+            info = onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, list(tensor.dims))
+            graph.value_info.append(info)
+
+
+def _key(of: Any, name: str) -> tuple[str, str, str]:
+    """What tells a function from others: of itself, or of a call of it."""
+    return of.domain, name, of.overload if hasattr(of, "overload") else ""
+
+
+def _give_defaults(proto: Any) -> None:
+    """Gives calls of functions the attributes that they leave out, for which a function has values."""
+    usual = {_key(f, f.name): f.attribute_proto for f in proto.functions if f.attribute_proto}
+    for around in (proto.graph, *proto.functions) if usual else ():
+        for graph in graphs_in(around):
+            for node in graph.node:
+                given = {attribute.name for attribute in node.attribute}
+                left_out = usual.get(_key(node, node.op_type), ())
+                node.attribute.extend(one for one in left_out if one.name not in given)
 
 
 def _count_nodes(proto: Any) -> None:
@@ -74,7 +101,7 @@ def _count_nodes(proto: Any) -> None:
         ArgumentError: a function calls itself.
         UnsupportedError: there are too many.
     """
-    bodies = {(f.domain, f.name, f.overload if hasattr(f, "overload") else ""): f for f in proto.functions}
+    bodies = {_key(function, function.name): function for function in proto.functions}
     counts: dict[tuple[str, str, str], int] = {}
     open_calls: set[tuple[str, str, str]] = set()
 
@@ -82,7 +109,7 @@ def _count_nodes(proto: Any) -> None:
         return sum(one(node) for inner in graphs_in(graph) for node in inner.node)
 
     def one(node: Any) -> int:
-        key = (node.domain, node.op_type, node.overload if hasattr(node, "overload") else "")
+        key = _key(node, node.op_type)
         if key not in bodies:
             return 1
         if key in open_calls:

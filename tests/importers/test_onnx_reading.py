@@ -319,3 +319,43 @@ def test_a_loop_that_is_told_no_number_of_rounds():
     model = model_of([node], given, ["y"], opset=17, shapes={"t": ("n",)})
     with pytest.raises(og.OneDNNGraphError, match="Loop"):
         og.from_onnx(model).compile()(given)
+
+
+def _function(name, inputs, outputs, nodes, opset=17, **more):
+    opsets = [helper.make_opsetid("", opset), helper.make_opsetid("f", 1)]
+    return helper.make_function("f", name, inputs, outputs, nodes, opsets, **more)
+
+
+def _calling(functions, nodes, inputs, constants=None):
+    model = model_of(nodes, inputs, ["y"], constants, opset=17, functions=functions)
+    model.opset_import.append(helper.make_opsetid("f", 1))
+    return og.from_onnx(model).compile()(inputs)["y"]
+
+
+@pytest.mark.parametrize("alpha", [None, 0.25])
+@pytest.mark.parametrize("nested", [True, False])
+def test_functions_have_values_for_attributes_that_calls_leave_out(alpha, nested):
+    leaky = helper.make_node("LeakyRelu", ["a"], ["b"])
+    leaky.attribute.append(onnx.AttributeProto(name="alpha", ref_attr_name="slope", type=1))
+    more = {"attribute_protos": [helper.make_attribute("slope", 0.5)]}
+    functions = [_function("Leaky", ["a"], ["b"], [leaky], **more)]
+    given = {} if alpha is None else {"slope": alpha}
+    call = helper.make_node("Leaky", ["x"], ["y"], domain="f", **given)
+    if nested:
+        functions.append(_function("Outer", ["x"], ["y"], [call]))
+        call = helper.make_node("Outer", ["x"], ["y"], domain="f")
+    x = integers(2, 3)
+    y = _calling(functions, [call], {"x": x})
+    np.testing.assert_array_equal(y, np.where(x < 0, x * (alpha or 0.5), x))
+
+
+def test_functions_of_another_op_set_take_initializers():
+    inside = helper.make_node("BatchNormalization", ["a", "s", "z", "z", "s"], ["b"], epsilon=0.0)
+    functions = [_function("Norm", ["a", "s", "z"], ["b"], [inside], opset=13)]
+    nodes = [
+        helper.make_node("Relu", ["x"], ["r"]),
+        helper.make_node("Norm", ["r", "four", "none"], ["y"], domain="f"),
+    ]
+    x = integers(2, 3, 4)
+    constants = {"four": np.full(3, 4, np.float32), "none": np.zeros(3, np.float32)}
+    np.testing.assert_array_equal(_calling(functions, nodes, {"x": x}, constants), np.maximum(x, 0) * 2)
