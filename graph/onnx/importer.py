@@ -146,14 +146,15 @@ class Importer:
     @property
     def open_only(self) -> bool:
         """Whether nodes wait only for sizes of inputs."""
-        return not self.problems and self.open
+        return not self.problems and self.open and self.broken.isdisjoint(self.inputs)
 
     @property
     def in_stages(self) -> bool:
-        """Whether it runs in stages: nodes wait for values, or an output is a constant of a type that graphs lack."""
+        """Whether it runs in stages: nodes wait for values, or an input or constant output is of a type graphs lack."""
         values = (self.values.get(output.name) for output in self.proto.graph.output)
-        foreign = any(isinstance(value, np.ndarray) and value.dtype not in DATA_TYPES for value in values)
-        return (bool(self.waiting) and not self.open_only) or (foreign and self.model.reference)
+        constant = any(isinstance(value, np.ndarray) and value.dtype not in DATA_TYPES for value in values)
+        given = not (self.broken.isdisjoint(self.inputs) or self.model.trained)
+        return given or (constant and self.model.reference) or (bool(self.waiting) and not self.open_only)
 
     def graph(self) -> Graph | None:
         """The graph; None where it takes more sizes to make it.

@@ -359,3 +359,20 @@ def test_quantisations_to_16_bits_of_open_sizes(kind):
     got = og.from_onnx(model).compile()({"x": x})["y"]
     assert got.dtype == kind
     np.testing.assert_array_equal(got, (x * 4 + 100).astype(kind))
+
+
+@pytest.mark.parametrize("size", [3, "n"])
+@pytest.mark.parametrize("kind", [np.uint16, np.uint32, np.uint64, np.int16])
+def test_inputs_of_types_that_graphs_lack_beside_open_sizes(kind, size):
+    inputs = {"x": X, "k": np.arange(3).astype(kind), "unread": np.arange(3).astype(kind)}
+    nodes = [NODE("Neg", ["x"], ["y"]), NODE("Where", ["c", "k", "k"], ["z"])]
+    model = model_of(nodes, inputs, ["y", "z"], {"c": np.asarray(True)}, shapes={"x": (2, size)})
+    model.graph.output[0].CopyFrom(tensor("y", (2, size)))
+    number = helper.np_dtype_to_tensor_dtype(np.dtype(kind))
+    model.graph.output[1].CopyFrom(helper.make_tensor_value_info("z", number, [3]))
+    compiled = og.from_onnx(model).compile()
+    assert set(compiled.input_names) == set(inputs)
+    got = compiled(inputs)
+    np.testing.assert_array_equal(got["y"], -X)
+    np.testing.assert_array_equal(got["z"], inputs["k"])
+    assert got["z"].dtype == kind
