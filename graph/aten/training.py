@@ -83,6 +83,11 @@ def _normalised(
     )
     dst, running_mean, running_variance, batch_mean, batch_variance = made
     if running is not None:
+        if count < 2:
+            raise Unmapped(
+                "the variance of one value of each channel, as of a batch of one example, which there is not; leave "
+                "such a batch out, as Loader(…, drop_last=True) does"
+            )
         rest = binary(t, "Multiply", batch_variance, momentum / (count - 1))
         running_variance = binary(t, "Add", running_variance, rest)
     return dst, [running_mean, running_variance, batch_mean, batch_variance]

@@ -154,3 +154,16 @@ def test_a_file_with_an_open_batch_trains_with_a_head_of_its_own(dynamo, tmp_pat
     whole.to_onnx(tmp_path / "tuned.onnx")
     again = og.from_onnx(tmp_path / "tuned.onnx").compile()(x[:3])["scores"]
     np.testing.assert_allclose(again, trainer.evaluate({"x": x[:3]})["scores"], rtol=1e-4, atol=1e-5)
+
+
+def test_one_value_of_each_channel_is_refused_in_words():
+    """As by torch, for running variances are of the values that there are but one."""
+    module = nn.Sequential(nn.Linear(4, 5), nn.BatchNorm1d(5), nn.Linear(5, 3))
+    graph = og.from_torch(module, (torch.zeros(4, 4),), dynamic_shapes=({0: BATCH},), training=True)
+    trainer = T.Trainer(graph, classes, T.SGD(0.1))
+    name = graph.inputs[0].name
+    x, y = np.ones((2, 4), np.float32), np.zeros(2, np.int64)
+    assert math.isfinite(trainer.step({name: x, "labels": y}))
+    with pytest.raises(og.errors.UnsupportedError, match="the variance of one value of each channel"):
+        trainer.step({name: x[:1], "labels": y[:1]})
+    assert math.isfinite(trainer.step({name: x, "labels": y}))
