@@ -43,14 +43,14 @@ def exported(
         )
     if training:
         check_hooks(module)
+    given = each_its_own(torch, (tuple(inputs or ()), dict(named or {})))
     watch = watched(torch) if training else nullcontext()
     gradients = torch.set_grad_enabled(training or torch.is_grad_enabled())
     with telling_numbers(torch, module), _mode(torch, module, training), quiet(), gradients, watch:
         try:
             return export.export(
                 module,
-                tuple(inputs or ()),
-                dict(named or {}),
+                *given,
                 dynamic_shapes=dynamic_shapes,
                 strict=False,
             )
@@ -59,6 +59,25 @@ def exported(
                 f"from_torch: torch.export can't export the {type(module).__name__} ({one_line(error)})"
                 f"{way_out(str(error))}"
             ) from error
+
+
+def each_its_own(torch: Any, given: Any) -> Any:
+    """Example inputs of which no two are one tensor, nor one that the module holds.
+
+    Torch's export knows tensors by their identity: of query, key and value that are one tensor in the example the graph
+    would read the last one alone, and an input in the place of a weight that is the example.
+    """
+
+    def other(one: Any) -> Any:
+        if not isinstance(one, torch.Tensor):
+            return one
+        made: Any = one.detach()
+        if one.requires_grad:
+            made.requires_grad_()
+        vars(made).update(vars(one))  # axes that are marked as dynamic
+        return made
+
+    return torch.utils._pytree.tree_map(other, given)
 
 
 WAYS_OUT = {

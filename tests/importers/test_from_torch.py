@@ -717,6 +717,43 @@ def test_names_of_inputs_and_outputs():
     assert two.output_names == ("output_0", "output_1")
 
 
+class Difference(nn.Module):
+    """Of two inputs, a weight, a buffer and a tensor that it just has."""
+
+    def __init__(self, like):
+        super().__init__()
+        self.weight = nn.Parameter(like.clone())
+        self.register_buffer("held", like.clone())
+        self.more = like.clone()
+
+    def forward(self, a, *, b):
+        return a - 2 * b + 3 * self.weight - 4 * self.held + 5 * self.more
+
+
+@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize("which", ["weight", "held", "more", None])
+def test_example_inputs_that_are_one_tensor_are_several_inputs(which, training):
+    """Torch's export knows tensors by their identity, and took one for all that were one in the example."""
+    module = Difference(torch.ones(2, 3))
+    example = torch.ones(2, 3) if which is None else getattr(module, which)
+    graph = og.from_torch(module, (example,), {"b": example}, training=training)
+    assert [t.name for t in graph.inputs] == ["a", "b"]
+    a, b = (np.full((2, 3), value, np.float32) for value in (7, 11))
+    (result,) = graph.compile()(a=a, b=b).values()
+    np.testing.assert_array_equal(result, a - 2 * b + 4)
+
+
+def test_attention_of_an_example_to_itself_attends_to_others():
+    torch.manual_seed(0)
+    module = nn.MultiheadAttention(8, 2, batch_first=True).eval()
+    x, key, value = torch.randn(3, 2, 5, 8)
+    graph = og.from_torch(module, (x, x, x))
+    results = graph.compile()(x, key, value)
+    with torch.no_grad():
+        for result, want in zip(results.values(), module(x, key, value), strict=True):
+            close(result, want, TOLERANCE)
+
+
 def test_outputs_whose_keys_spell_the_same_are_all_there():
     module = Apply(lambda x: {"a.b": x + 1, "a": {"b": x * 2}, 1: x * 3, "1": x * 4})
     results = og.from_torch(module, (X,)).compile()(X)
