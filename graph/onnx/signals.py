@@ -253,9 +253,10 @@ def _functions(call: Call, way: int) -> list[Function]:
         if name in WITH_NUMBERS:
             function, standard = WITH_NUMBERS[name]
             given = [next(of, usually) for of, usually in zip(numbers, standard, strict=False)]
-            if None in given:
+            known = [number for number in given if number is not None]
+            if len(known) < len(given):
                 raise Unmapped(f"the function {name!r} of gates without its numbers")
-            found.append(partial(_with, function=function, numbers=given))
+            found.append(partial(_with, function=function, numbers=known))
         elif name in FUNCTIONS:
             found.append(FUNCTIONS[name])
         else:

@@ -69,12 +69,12 @@ def each_its_own(torch: Any, given: Any) -> Any:
     """
 
     def other(one: Any) -> Any:
-        if not isinstance(one, torch.Tensor):
+        if not torch.is_tensor(one):
             return one
-        made: Any = one.detach()
+        made = one.detach()
         if one.requires_grad:
             made.requires_grad_()
-        vars(made).update(vars(one))  # axes that are marked as dynamic
+        made.__dict__ |= one.__dict__  # axes that are marked as dynamic
         return made
 
     return torch.utils._pytree.tree_map(other, given)

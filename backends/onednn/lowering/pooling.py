@@ -138,9 +138,10 @@ def _integers_kept(low: Lowering, op: Op, links: Sequence[Link]) -> _Integers | 
         return None
     if found.has(wanted):
         return _Integers(found.buffer)
-    if op.kind == "MaxPool" or len(found.scales) > 1:
+    scale, *others = found.scales
+    if op.kind == "MaxPool" or others:
         return None
-    factor = found.scales[0] / wanted.scale
+    factor = scale / wanted.scale
     if not LEAST <= factor <= LARGEST:
         return None
     return _Integers(found.buffer, (factor, wanted.zero_point - found.zero_point * factor))
