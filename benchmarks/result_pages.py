@@ -245,7 +245,8 @@ def builds(machine: Machine) -> Iterator[Ratios]:
                 for row in rows
                 if row["type"] == kind and row[column] and row["ours"]
             }
-            yield Ratios(f"inference, {kind}", f"oneDNN {version}", values)
+            mean = machine.mean(BUILDS_OF_MODELS, type=kind, ratio=f"{column} ÷ ours")
+            yield Ratios(f"inference, {kind}", f"oneDNN {version}", values, mean)
 
 
 def every(machine: Machine) -> Iterator[Ratios]:
