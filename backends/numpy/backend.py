@@ -29,7 +29,6 @@ class _Call:
     Attributes:
         inputs, outputs: ids of its tensors.
         made: outputs that are made for the run, since nobody gives memory for them.
-        lent: whether each input, and each output, is memory of who asks for the run.
         empty: no element is to be computed.
         custom: the op is one of a user's own.
     """
@@ -39,7 +38,6 @@ class _Call:
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     made: tuple[LogicalTensor, ...]
-    lent: tuple[tuple[bool, ...], tuple[bool, ...]]
     empty: bool
     custom: bool
 
@@ -60,8 +58,8 @@ class NumpyExecutable:
     _given: tuple[int, ...] = field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        lent = tuple(t.id for t in (*self.inputs, *self.outputs))
-        known = set(lent)
+        given = tuple(t.id for t in (*self.inputs, *self.outputs))
+        known = set(given)
         calls: list[_Call] = []
         for op, kernel in self.steps:
             made = tuple(t for t in op.outputs if t.id not in known)
@@ -74,13 +72,12 @@ class NumpyExecutable:
                     inputs,
                     outputs,
                     made,
-                    (tuple(i in lent for i in inputs), tuple(i in lent for i in outputs)),
                     bool(op.outputs) and op.schema.pure and all(0 in t.dims for t in op.outputs),
                     op.schema.family == CUSTOM,
                 )
             )
         object.__setattr__(self, "_calls", tuple(calls))
-        object.__setattr__(self, "_given", lent)
+        object.__setattr__(self, "_given", given)
 
     @property
     def explanation(self) -> Explanation:
@@ -111,9 +108,11 @@ class NumpyExecutable:
             ins = [_read_only(arrays[i]) for i in call.inputs]
             outs = results = [arrays[i] for i in call.outputs]
             if call.custom:
-                of_inputs, of_outputs = call.lent
-                ins = [a.copy("K") if lent else a for a, lent in zip(ins, of_inputs, strict=True)]
-                outs = [np.empty_like(a) if lent else a for a, lent in zip(results, of_outputs, strict=True)]
+                lent = self._given
+                ins = [a.copy("K") if i in lent else a for i, a in zip(call.inputs, ins, strict=True)]
+                outs = [
+                    np.empty_like(a) if i in lent else a for i, a in zip(call.outputs, results, strict=True)
+                ]
             self._run(call.op, call.kernel, tuple(ins), tuple(outs))
             for result, out in zip(results, outs, strict=True):
                 if result is not out:

@@ -116,9 +116,8 @@ def scatter_nd(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]) -> Non
     src, indices, updates = inputs
     axis = op.attributes.integer("axis") % src.ndim
     places: list[Array | slice] = [slice(None)] * axis
-    if (
-        indices.size == indices.shape[-1] > 0
-    ):  # one part, as of a cache that takes tokens, needs no lists of places
+    # One part, as of a cache that takes tokens, needs no lists of places.
+    if indices.size == indices.shape[-1] > 0:
         shape = list(src.shape)
         for index in indices.ravel().tolist():
             size = shape[len(places)]

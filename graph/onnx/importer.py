@@ -350,7 +350,8 @@ class Importer:
         branch = self._branches.known(node, self.values)
         if branch is None:
             return False
-        if not branch.names.isdisjoint({*self._branches.names, *self.values, *self.broken, *self.later}):
+        names = branch.names
+        if not names.isdisjoint({*self._branches.names, *self.values, *self.broken, *self.later}):
             return False  # a name that has another meaning around it
         lengths = len(self.problems), len(self.refused), len(self.waiting)
         before = {*self.values}
@@ -358,7 +359,7 @@ class Importer:
             self._named(name, array)
         with self._branches.inside(branch):
             self._nodes(branch.graph, number)
-        own = branch.names.union(name for name in self.values if name not in before)
+        own = names.union(name for name in self.values if name not in before)
         if len(self.problems) > lengths[0] or (len(self.waiting) > lengths[2] and not self.open):
             self._forget(own, lengths)
             return False

@@ -256,17 +256,12 @@ def _functions(call: Call, way: int) -> list[Function]:
             known = [number for number in given if number is not None]
             if len(known) < len(given):
                 raise Unmapped(f"the function {name!r} of gates without its numbers")
-            found.append(partial(_with, function=function, numbers=known))
+            found.append(partial(function, **dict(zip(("alpha", "beta"), known, strict=False))))
         elif name in FUNCTIONS:
             found.append(FUNCTIONS[name])
         else:
             raise Unmapped(f"the function {name!r} of gates")
     return found[-len(usual) :]
-
-
-def _with(x: Array, function: Callable[..., Array], numbers: Sequence[float]) -> Array:
-    """What a function with numbers makes, in the type of x."""
-    return function(x, *numbers)
 
 
 def spectra(call: Call) -> list[Array]:

@@ -339,9 +339,8 @@ class Stages:
             constants = {**around, **constants_of(onnx, graph, self._model.fold_limit)}
             self._graphs.append(graph)  # so that its id is that of no other
             repeated = self._repeated or kind != "If"
-            own = evolve(
-                self._model, proto=proto, constants=constants, kept={}
-            )  # other graphs have the same names
+            # What was made of weights elsewhere may have the same names.
+            own = evolve(self._model, proto=proto, constants=constants, kept={})
             return Stages(own, self._compile, repeated=repeated)
 
         return self._inner.get(id(graph), made)

@@ -110,6 +110,10 @@ def _pooling(op: Op, src: Sequence[int], dst: Sequence[int]) -> _Pooling:
     return _Pooling(Algorithm.pooling_avg_exclude_padding, found)
 
 
+LEAST_FACTOR, LARGEST_FACTOR = 2.0**-24, 2.0**24
+"""Of integers that f32 holds with what is added, and that leave some of them apart."""
+
+
 @frozen
 class _Integers:
     """The integers behind a tensor, of which the pooling is that of the tensor.
@@ -138,17 +142,10 @@ def _integers_kept(low: Lowering, op: Op, links: Sequence[Link]) -> _Integers | 
         return None
     if found.has(wanted):
         return _Integers(found.buffer)
-    scale, *others = found.scales
-    if op.kind == "MaxPool" or others:
+    linear = found.rescaling(wanted)
+    if op.kind == "MaxPool" or linear is None or not LEAST_FACTOR <= linear[0] <= LARGEST_FACTOR:
         return None
-    factor = scale / wanted.scale
-    if not LEAST <= factor <= LARGEST:
-        return None
-    return _Integers(found.buffer, (factor, wanted.zero_point - found.zero_point * factor))
-
-
-LEAST, LARGEST = 2.0**-24, 2.0**24
-"""Factors of integers that f32 holds with what is added, and that leave some of them apart."""
+    return _Integers(found.buffer, linear)
 
 
 def without_gaps(low: Lowering, tensor: LogicalTensor, buffer: Buffer) -> Buffer:

@@ -288,7 +288,10 @@ MOST_INTEGERS = 1 << 16
 def _mean_of_integers(low: Lowering, op: Op, links: Sequence[Link]) -> bool:
     """A pooling of integers over whole images, which are summed as they are and are rounded once; whether it is one."""
     found, quantize = low.tensors.quantized(op.inputs[0]), links[0].quantize
-    if op.kind not in POOLED or found is None or quantize is None or len(found.scales) != 1:
+    if op.kind not in POOLED or found is None or quantize is None:
+        return False
+    linear = found.rescaling(quantize)
+    if linear is None:
         return False
     shape, result = op.inputs[0].dims, links[0].result
     axes = {a % len(shape) for a in low.edges.sizes(op, 1, "axes")}
@@ -300,9 +303,8 @@ def _mean_of_integers(low: Lowering, op: Op, links: Sequence[Link]) -> bool:
     seen = low.tensors.images(found.buffer, _as_images(found.buffer, axes))
     if seen.desc != low.layouts.channels_last(seen.desc.shape, result.data_type):
         return False  # the library has no other kernel for them
-    factor = found.scales[0] / quantize.scale
-    scaled = PostOp(Algorithm.eltwise_linear, factor, quantize.zero_point - factor * found.zero_point)
     wanted = low.layouts.channels_last(_points(seen), result.data_type)
+    scaled = PostOp(Algorithm.eltwise_linear, *linear)
     _pooled(low, op, result, seen, wanted, low.chooser.attributes([scaled]))
     return True
 

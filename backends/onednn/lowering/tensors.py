@@ -59,6 +59,14 @@ class Quantized:
         """Whether this is the scale and the zero point of all its elements."""
         return scale is not None and (self.scales, self.zero_point) == ((scale.scale,), scale.zero_point)
 
+    def rescaling(self, wanted: OneScale) -> tuple[float, float] | None:
+        """Factor and summand that make integers of that scale of these, or of their means; None of several scales."""
+        scale, *others = self.scales
+        if others:
+            return None
+        factor = scale / wanted.scale
+        return factor, wanted.zero_point - factor * self.zero_point
+
 
 @frozen
 class Rectified:
